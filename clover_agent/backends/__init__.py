@@ -1,0 +1,1 @@
+"""Backends: where a turn of the conversation comes from."""

@@ -1,0 +1,49 @@
+"""The seam between the agent loop and any model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from clover_agent.messages import Message, Reply
+from tools.protocol import Tool
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Per-request knobs; None means the model's own default."""
+
+    temperature: float | None = None
+    seed: int | None = None
+    max_new_tokens: int | None = None
+    deadline: float | None = None  # time.monotonic() at which generation stops with finish_reason "length"
+
+
+class BackendError(Exception):
+    """The model can't answer; one line that says what to do. retryable: worth another try later (exit code 75)."""
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+
+
+class ContextOverflow(BackendError):
+    """The conversation and the reply do not fit the model's context."""
+
+
+class Backend(Protocol):
+    """A model that answers one turn."""
+
+    name: str
+    profile: str  # "compact": small model, short prompts, tools known by heart; "full": everything spelled out
+
+    def complete(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        sampling: Sampling,
+        on_event: Callable[[Any], None] | None = None,
+    ) -> Reply:
+        """One assistant turn. `on_event` receives the engine's events as they happen. Raises BackendError."""
+        ...

@@ -1,0 +1,1 @@
+"""Block-diffusion engine: checkpoints, model, decoding, training. Knows no agent and no Docker."""

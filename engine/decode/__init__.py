@@ -1,0 +1,1 @@
+"""Decode modes and controls."""

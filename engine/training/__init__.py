@@ -1,0 +1,1 @@
+"""Training of block-diffusion models of the Clover architecture."""

@@ -1,0 +1,1 @@
+"""Where it is done: Docker containers, images, workspaces, clean-up."""

@@ -37,3 +37,15 @@ def compact_task(failure: TestFailure | None, suspects: Sequence[Suspect], issue
     if suspects:
         parts.append("Suspects:\n" + render_suspects(suspects[:3]))
     return "\n\n".join(parts)
+
+
+VIEW_LINES = 45
+
+
+def view_span(start: int, end: int, line: int) -> tuple[int, int]:
+    """The stretch of a function worth showing: all of `start`..`end` (1-based, inclusive, decorators included)
+    when it has at most VIEW_LINES lines, else a window of VIEW_LINES around `line`, kept inside the function."""
+    if end - start + 1 <= VIEW_LINES:
+        return start, end
+    first = max(start, min(line - VIEW_LINES // 2, end - VIEW_LINES + 1))
+    return first, first + VIEW_LINES - 1

@@ -1,0 +1,1 @@
+"""tidbits: small, well-tested helpers for text, numbers, dates and collections."""

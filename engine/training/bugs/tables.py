@@ -84,8 +84,8 @@ STRINGS = {
 
 # Calls whose result is of the kind of what they are given, so that leaving them out is a bug and no crash on sight.
 WRAPPERS = frozenset({
-    "abs", "bool", "dict", "float", "frozenset", "int", "iter", "list", "max", "min", "reversed", "round", "set", "sorted",
-    "str", "sum", "tuple",
+    "abs", "bool", "dict", "float", "frozenset", "int", "iter", "list", "max", "min", "reversed", "round", "set",
+    "sorted", "str", "sum", "tuple",
 })  # fmt: skip
 WRAPPING_METHODS = frozenset({"casefold", "copy", "lower", "lstrip", "rstrip", "strip", "swapcase", "title", "upper"})
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.toolcalls import parse_reply, render_call, render_reply
@@ -53,6 +53,7 @@ def ambiguous(text: str) -> bool:
     return any(part.lstrip().startswith(("<parameter=", "</function>")) for part in tail)
 
 
+@settings(deadline=None)
 @given(
     st.fixed_dictionaries(
         {},
@@ -75,6 +76,7 @@ def test_rendered_call_parses_back(arguments: dict) -> None:
     assert reply.content == reply.reasoning == ""
 
 
+@settings(deadline=None)
 @given(texts, texts, st.booleans())
 def test_no_text_raises(before: str, after: str, thinking: bool) -> None:
     for text in (
@@ -87,6 +89,7 @@ def test_no_text_raises(before: str, after: str, thinking: bool) -> None:
             assert "\n" not in call.error
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_every_cut_is_an_error_or_nothing(data: st.DataObject) -> None:
     whole = render_call("edit", {"path": "a.py", "line": 3, "text": "x\n</parameter>\ny"})

@@ -148,7 +148,7 @@ class Engine:
             if step.update is not None:
                 yield step.update
             if step.tokens:
-                yield Tokens(step.tokens)
+                yield Tokens(step.tokens, step.confidence)
             reason = step.finish
         if run.committed:
             self.prefix_cache.put(prompt + run.response[: run.committed], run.state)

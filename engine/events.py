@@ -21,9 +21,13 @@ class BlockUpdate:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Ids that are final, in order: a resolved block (stop id included), or one token in `autoregressive` mode."""
+    """Ids that are final, in order: a resolved block (stop id included), or one token in `autoregressive` mode.
+
+    confidence: probability of each id in the pass that fixed it, after controls, at temperature 1.
+    """
 
     ids: tuple[int, ...]
+    confidence: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from clover_agent.nano.breaking import Bench, PackageBugs, Verdicts
-from clover_agent.nano.packages import PACKAGES, Package
-from clover_agent.nano.tasks import Task, write_task
+from clover_agent.nano.measure.breaking import Bench, PackageBugs, Verdicts
+from clover_agent.nano.measure.packages import PACKAGES, Package
+from clover_agent.nano.measure.tasks import Task, write_task
 
 
 def download(archives: Path) -> None:

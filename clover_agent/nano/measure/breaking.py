@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from clover_agent.nano.packages import Package
-from clover_agent.nano.suite import SuiteRun, run_suite
-from clover_agent.nano.tasks import Task
+from clover_agent.nano.measure.packages import Package
+from clover_agent.nano.measure.suite import SuiteRun, run_suite
+from clover_agent.nano.measure.tasks import Task
 from engine.training.bugs import Mutation, mutate
 
 MIN_COVERED_LINES = 2

@@ -1,0 +1,1 @@
+"""The measure: fresh bugs in packages that clover-nano never saw, through the whole product."""

@@ -1,0 +1,99 @@
+"""The whole model: two passes over one committed state."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from engine.config import FULL, CloverConfig
+from engine.model.attention import GatedAttention
+from engine.model.gated_deltanet import GatedDeltaNet
+from engine.model.moe import SparseMoe
+from engine.model.norms import RMSNorm
+from engine.model.rope import rope_table
+from engine.state import AttentionState, DeltaState, State
+
+
+class Layer(nn.Module):
+    """A mixer (`self_attn` or `linear_attn`) and the experts, each behind a norm and around a residual."""
+
+    def __init__(self, config: CloverConfig, kind: str) -> None:
+        super().__init__()
+        self.is_full = kind == FULL
+        if self.is_full:
+            self.self_attn = GatedAttention(config)
+        else:
+            self.linear_attn = GatedDeltaNet(config)
+        self.mlp = SparseMoe(config)
+        self.input_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+        self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+    def forward(
+        self, x: Tensor, rope: tuple[Tensor, Tensor], state: AttentionState | DeltaState, *, block: bool
+    ) -> Tensor:
+        """Rows x [n, hidden]; a preview of a block, or a causal pass that advances `state`."""
+        normed = self.input_layernorm(x)
+        if isinstance(state, AttentionState):
+            mix = self.self_attn.preview if block else self.self_attn.causal
+            x = x + mix(normed, rope, state)
+        else:
+            x = x + (self.linear_attn.preview if block else self.linear_attn.causal)(normed, state)
+        return x + self.mlp(self.post_attention_layernorm(x), block=block)
+
+
+class Trunk(nn.Module):
+    """Embedding, layers, final norm."""
+
+    def __init__(self, config: CloverConfig) -> None:
+        super().__init__()
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList(Layer(config, kind) for kind in config.layer_types)
+        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+
+class Clover(nn.Module):
+    """Parameter names are those of the Hugging Face checkpoint."""
+
+    def __init__(self, config: CloverConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.model = Trunk(config)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        if config.tie_word_embeddings:
+            self.lm_head.weight = self.model.embed_tokens.weight
+
+    def new_state(self) -> State:
+        """The state before the first token, on the model's device and in its dtype."""
+        weight = self.model.embed_tokens.weight
+        return State.empty(self.config, weight.device, weight.dtype)
+
+    def causal(self, tokens: Tensor, state: State, logits: str = "last") -> Tensor | None:
+        """Advance `state` by `tokens` [n].
+
+        Next-token logits, float32: [n, vocab] for "all", [1, vocab] for "last", None for "none".
+        """
+        hidden = self._run(tokens, state, block=False)
+        state.length += tokens.shape[0]
+        if logits == "none":
+            return None
+        return self.head(hidden[-1:] if logits == "last" else hidden)
+
+    def preview(self, tokens: Tensor, state: State) -> Tensor:
+        """Logits [block, vocab], float32, of a block after the committed state: row r is for the token at r.
+
+        Writes nothing that a later pass reads.
+        """
+        return self.head(self._run(tokens, state, block=True))
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Logits in float32 of rows [..., hidden] before the final norm."""
+        return F.linear(self.model.norm(hidden), self.lm_head.weight).float()
+
+    def _run(self, tokens: Tensor, state: State, *, block: bool) -> Tensor:
+        positions = torch.arange(state.length, state.length + tokens.shape[0], device=tokens.device)
+        rope = rope_table(positions, self.config.rotary_dim, self.config.rope_theta)
+        x = self.model.embed_tokens(tokens)
+        for layer, layer_state in zip(self.model.layers, state.layers, strict=True):
+            x = layer(x, rope, layer_state, block=block)
+        return x

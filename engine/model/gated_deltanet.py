@@ -1,0 +1,118 @@
+"""Gated DeltaNet with Clover's block-diffusion parameters.
+
+The causal pass is the delta rule behind a short causal convolution. The preview replaces both: the convolution also
+looks right inside the block (`conv_right_weight`), and each row mixes, by one softmax, the values of the whole block
+and one history slot that reads the committed memory (`bd_softmax_*`).
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from engine.config import CloverConfig
+from engine.model.delta_rule import chunked, recurrent
+from engine.model.norms import gated_rms_norm, l2_norm
+from engine.state import DeltaState
+
+_RECURRENT_ROWS = 2  # up to this many rows, stepping is faster than a chunk
+TRAINED_BLOCK = 32  # the history slot's bias is measured against this block size
+
+
+class OutputNorm(nn.Module):
+    """Weight of the gated output norm, [value_head_dim]."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+
+
+class GatedDeltaNet(nn.Module):
+    """One linear-attention mixer."""
+
+    def __init__(self, config: CloverConfig) -> None:
+        super().__init__()
+        self.key_heads, self.value_heads = config.linear_num_key_heads, config.linear_num_value_heads
+        self.key_head_dim, self.value_head_dim = config.linear_key_head_dim, config.linear_value_head_dim
+        self.key_dim, self.value_dim, self.eps = config.key_dim, config.value_dim, config.rms_norm_eps
+        hidden, channels, kernel = config.hidden_size, config.conv_dim, config.linear_conv_kernel_dim
+        self.in_proj_qkv = nn.Linear(hidden, channels, bias=False)
+        self.in_proj_z = nn.Linear(hidden, self.value_dim, bias=False)
+        self.in_proj_b = nn.Linear(hidden, self.value_heads, bias=False)
+        self.in_proj_a = nn.Linear(hidden, self.value_heads, bias=False)
+        self.conv1d = nn.Conv1d(channels, channels, kernel, groups=channels, bias=False)
+        self.dt_bias = nn.Parameter(torch.ones(self.value_heads))
+        self.A_log = nn.Parameter(torch.zeros(self.value_heads))
+        self.norm = OutputNorm(self.value_head_dim)
+        self.out_proj = nn.Linear(self.value_dim, hidden, bias=False)
+        self.conv_right_weight = nn.Parameter(torch.zeros(channels, kernel - 1))
+        self.bd_softmax_logit_scale = nn.Parameter(torch.ones(self.value_heads))
+        self.bd_softmax_history_bias = nn.Parameter(torch.zeros(self.value_heads))
+        self.bd_softmax_history_c = nn.Parameter(torch.ones(self.value_heads))
+
+    def causal(self, x: Tensor, state: DeltaState) -> Tensor:
+        """Rows x [n, hidden]; advances ring and memory by them."""
+        raw = self.in_proj_qkv(x)
+        inputs = torch.cat((state.ring, raw))
+        query, key, value = self.heads(F.silu(self.convolve(inputs)))
+        decay, beta = self.log_decay(x), self.in_proj_b(x).float().sigmoid()
+        query = query * self.key_head_dim**-0.5
+        rule = recurrent if x.shape[0] <= _RECURRENT_ROWS else chunked
+        mixed, state.memory = rule(query, key, value, decay, beta, state.memory)
+        state.ring = inputs[-state.ring.shape[0] :].clone()
+        return self.finish(mixed, x)
+
+    def preview(self, x: Tensor, state: DeltaState) -> Tensor:
+        """Block rows x [block, hidden]; reads ring and memory."""
+        return self.mix_block(x, state.ring, state.memory)
+
+    def mix_block(self, x: Tensor, ring: Tensor, memory: Tensor) -> Tensor:
+        """The preview operator on rows x [..., block, hidden] with ring [..., kernel - 1, channels] and
+        memory [..., value_heads, key_head_dim, value_head_dim]."""
+        raw = self.in_proj_qkv(x)
+        rows = x.shape[-2]
+        mixed = self.convolve(torch.cat((ring, raw), dim=-2))
+        for distance in range(1, min(self.conv_right_weight.shape[-1], rows - 1) + 1):
+            seen = F.pad(raw[..., distance:, :], (0, 0, 0, distance))
+            mixed = mixed + seen * self.conv_right_weight[:, distance - 1]
+        query, key, value = (part.transpose(-2, -3) for part in self.heads(F.silu(mixed)))
+        history = self.bd_softmax_history_bias + self.bd_softmax_history_c * math.log(rows / TRAINED_BLOCK)
+        inside = query @ key.transpose(-1, -2) * self.bd_softmax_logit_scale.float()[:, None, None]
+        slot = history.float()[:, None, None].expand(*inside.shape[:-1], 1)
+        weights = torch.cat((inside, slot), dim=-1).softmax(-1)
+        decay = self.log_decay(x).exp().transpose(-1, -2)[..., None]  # [..., heads, block, 1]
+        recalled = decay * (query * self.key_head_dim**-0.5) @ memory
+        mixed = weights[..., :-1] @ value + weights[..., -1:] * recalled
+        return self.finish(mixed.transpose(-2, -3), x)
+
+    def convolve(self, inputs: Tensor) -> Tensor:
+        """Depthwise causal convolution of inputs [..., kernel - 1 + n, channels], to [..., n, channels]."""
+        weight = self.conv1d.weight[:, 0]
+        rows = inputs.shape[-2] - weight.shape[-1] + 1
+        mixed = inputs[..., :rows, :] * weight[:, 0]
+        for tap in range(1, weight.shape[-1]):
+            mixed = mixed + inputs[..., tap : tap + rows, :] * weight[:, tap]
+        return mixed
+
+    def heads(self, mixed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Normalised queries and keys [..., n, value_heads, key_head_dim] (repeated to the value heads) and values
+        [..., n, value_heads, value_head_dim] in float32 from convolved rows [..., n, channels]."""
+        query, key, value = mixed.float().split((self.key_dim, self.key_dim, self.value_dim), dim=-1)
+        repeats = self.value_heads // self.key_heads
+
+        def spread(x: Tensor) -> Tensor:
+            return l2_norm(x.unflatten(-1, (self.key_heads, -1))).repeat_interleave(repeats, dim=-2)
+
+        return spread(query), spread(key), value.unflatten(-1, (self.value_heads, -1))
+
+    def log_decay(self, x: Tensor) -> Tensor:
+        """log of the memory's decay at each row, [..., n, value_heads], float32, never positive."""
+        return -self.A_log.float().exp() * F.softplus(self.in_proj_a(x).float() + self.dt_bias.float())
+
+    def finish(self, mixed: Tensor, x: Tensor) -> Tensor:
+        """Norm, gate and project mixed values [..., n, value_heads, value_head_dim] to [..., n, hidden]."""
+        gate = self.in_proj_z(x).unflatten(-1, (self.value_heads, -1))
+        return self.out_proj(gated_rms_norm(mixed, gate, self.norm.weight, self.eps).flatten(-2))

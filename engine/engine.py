@@ -22,6 +22,7 @@ from engine.generation_config import GenerationConfig
 from engine.params import DecodeSettings, GenerationParams, resolve
 from engine.prefix_cache import PrefixCache
 from engine.tokenizer import Tokenizer
+from engine.toolcalls import THINK_OPEN
 
 if TYPE_CHECKING:
     from engine.model.clover import Clover
@@ -105,6 +106,7 @@ class Engine:
                 trained_block=self.config.block_size,
                 threshold=self.config.threshold,
                 room=limit - len(prompt),
+                thinking=self._leaves_thinking_open(prompt),
             )
         except ValueError as fault:
             raise EngineError(str(fault)) from None
@@ -116,6 +118,11 @@ class Engine:
                 f"(in blocks of {block}: {reach}) exceed the context of {limit}: shorten the prompt or the response"
             )
         return settings
+
+    def _leaves_thinking_open(self, prompt: list[int]) -> bool:
+        opening = self.tokenizer.special.get(THINK_OPEN)
+        tags = (opening, self.generation_config.think_end_token_id)
+        return next((token == opening for token in reversed(prompt) if token in tags), False)
 
     def _events(self, prompt: list[int], settings: DecodeSettings, deadline: float | None) -> Iterator[Event]:
         started = time.monotonic()

@@ -90,11 +90,14 @@ def resolve(
     trained_block: int,
     threshold: float,
     room: int,
+    thinking: bool,
 ) -> DecodeSettings:
     """Fill a request's gaps.
 
     trained_block: the checkpoint's block size, which a smaller one must divide. threshold: the checkpoint's own.
     room: positions that the context has left after the prompt; only a *default* response length shrinks to it.
+    thinking: the prompt leaves a think block open; without one there is nothing for the think-end ramp to end
+    (the recorded outputs of the tiny checkpoints agree).
     Raises ValueError, one line.
     """
     block = params.block_size or trained_block
@@ -123,7 +126,7 @@ def resolve(
             frequency_penalty=_given(params.frequency_penalty, defaults.frequency_penalty),
             repetition_penalty=_given(params.repetition_penalty, defaults.repetition_penalty),
             length_ramp=params.length_ramp or defaults.length_ramp,
-            think_end_ramp=params.think_end_ramp or defaults.think_end_ramp,
+            think_end_ramp=(params.think_end_ramp or defaults.think_end_ramp) if thinking else NO_RAMP,
             think_end_token_id=defaults.think_end_token_id,
         ),
     )

@@ -29,7 +29,7 @@ class EmbeddedBackend:
         """Raises BackendError for an unknown profile."""
         self.name = name
         self.profile = profile or str(engine.generation_config.extra.get("agent_profile", "full"))
-        self._engine = engine
+        self.engine = engine
         self._mode: Mode = mode
         if self.profile not in PROFILES:
             raise BackendError(f"agent_profile must be one of {', '.join(PROFILES)}, not {self.profile!r}")
@@ -63,10 +63,10 @@ class EmbeddedBackend:
         ids: list[int] = []
         finished: Finished | None = None
         try:
-            prompt = self._engine.tokenizer.encode_chat(
+            prompt = self.engine.tokenizer.encode_chat(
                 template_messages(messages), tools=template_tools(tools) if full else None, enable_thinking=full
             )
-            for event in self._engine.generate(prompt, self._params(sampling)):
+            for event in self.engine.generate(prompt, self._params(sampling)):
                 if isinstance(event, Tokens):
                     ids.extend(event.ids)
                 elif isinstance(event, Finished):
@@ -78,7 +78,7 @@ class EmbeddedBackend:
         except EngineError as fault:
             raise BackendError(str(fault)) from fault
         assert finished is not None, "a generation ends with Finished"
-        if ids and ids[-1] in self._engine.generation_config.stop_ids:
+        if ids and ids[-1] in self.engine.generation_config.stop_ids:
             ids.pop()
         usage = Usage(
             prompt_tokens=finished.prompt_tokens,
@@ -89,7 +89,7 @@ class EmbeddedBackend:
             seconds=finished.seconds,
         )
         return reply_from_text(
-            self._engine.tokenizer.decode(ids),
+            self.engine.tokenizer.decode(ids),
             tools,
             first_call=1 + sum(len(message.tool_calls) for message in messages),
             thinking=full,

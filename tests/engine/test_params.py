@@ -92,8 +92,10 @@ def test_broken_files_are_one_line(tmp_path: Path, changes: dict, complaint: str
     assert "generation_config.json" in str(caught.value)
 
 
-def settled(params: GenerationParams, defaults: GenerationConfig, room: int = 100) -> DecodeSettings:
-    return resolve(params, defaults, mask_token_id=9, trained_block=32, threshold=0.95, room=room)
+def settled(
+    params: GenerationParams, defaults: GenerationConfig, room: int = 100, thinking: bool = False
+) -> DecodeSettings:
+    return resolve(params, defaults, mask_token_id=9, trained_block=32, threshold=0.95, room=room, thinking=thinking)
 
 
 def test_requests_override_the_file() -> None:
@@ -103,6 +105,12 @@ def test_requests_override_the_file() -> None:
     own = settled(GenerationParams(threshold=0.5, block_size=8, presence_penalty=0.0, length_ramp=Ramp()), config)
     assert (own.threshold, own.block_size, own.controls.presence_penalty) == (0.5, 8, 0.0)
     assert own.controls.length_ramp == Ramp()
+
+
+def test_the_think_end_ramp_needs_an_open_think_block() -> None:
+    config = GenerationConfig.parse(FILE)
+    assert settled(GenerationParams(), config, thinking=True).controls.think_end_ramp == config.think_end_ramp
+    assert settled(GenerationParams(), config).controls.think_end_ramp.strength == 0
 
 
 def test_block_size_must_divide() -> None:

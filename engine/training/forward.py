@@ -38,7 +38,7 @@ class Forward:
 
 
 @functools.cache
-def _piece(function: Callable[..., Any], compiled: bool) -> Callable[..., Any]:
+def piece(function: Callable[..., Any], compiled: bool) -> Callable[..., Any]:
     return torch.compile(function, dynamic=False) if compiled else function
 
 
@@ -60,7 +60,7 @@ def forward(
         layer = {name[len(prefix) :]: value for name, value in weights.items() if name.startswith(prefix)}
         mixer = _attention if kind == FULL else _delta
         hidden = mixer(layer, config, hidden, rope, layout, compiled)
-        hidden, loss = _piece(_experts, compiled)(
+        hidden, loss = piece(_experts, compiled)(
             hidden,
             *(layer[name] for name in _EXPERT_WEIGHTS),
             config.num_experts_per_tok,
@@ -102,7 +102,7 @@ def _attention(
     layout: Layout,
     compiled: bool,
 ) -> Tensor:
-    query, key, value, gate = _piece(_attention_inputs, compiled)(
+    query, key, value, gate = piece(_attention_inputs, compiled)(
         hidden,
         layer["input_layernorm.weight"],
         *(layer[f"self_attn.{name}.weight"] for name in ("q_proj", "k_proj", "v_proj", "q_norm", "k_norm")),
@@ -127,7 +127,7 @@ def _attention(
             layout.mask,
         )
         mixed = torch.cat((mixed, noisy.transpose(1, 2).reshape(layout.noisy, -1)))
-    return _piece(_attention_output, compiled)(hidden, mixed, gate, layer["self_attn.o_proj.weight"])
+    return piece(_attention_output, compiled)(hidden, mixed, gate, layer["self_attn.o_proj.weight"])
 
 
 def _attention_inputs(
@@ -157,7 +157,7 @@ def _delta(
 ) -> Tensor:
     part = {name[len("linear_attn.") :]: value for name, value in layer.items() if name.startswith("linear_attn.")}
     shape = DeltaShape.of(config)
-    projected = _piece(_delta_inputs, compiled)(
+    projected = piece(_delta_inputs, compiled)(
         hidden,
         layer["input_layernorm.weight"],
         *(part[f"in_proj_{name}.weight"] for name in ("qkv", "z", "a", "b")),
@@ -166,7 +166,7 @@ def _delta(
         config.rms_norm_eps,
     )
     raw, gate, log_decay, beta = projected
-    terms = _piece(clean_terms, compiled)(
+    terms = piece(clean_terms, compiled)(
         raw[: layout.clean], log_decay[: layout.clean], beta[: layout.clean], part["conv1d.weight"],
         layout.order, layout.order_inverse, layout.before, layout.after, shape,
     )  # fmt: skip
@@ -176,7 +176,7 @@ def _delta(
         return x.view(chunks, streams, *x.shape[2:])
 
     values, states = state_scan(by_time(terms.w), by_time(terms.u), by_time(terms.keys), by_time(terms.decay))
-    mixed = _piece(delta_output, compiled)(
+    mixed = piece(delta_output, compiled)(
         terms,
         values.view(-1, shape.value_heads, *values.shape[2:]),
         states.view(-1, shape.value_heads, *states.shape[2:]),
@@ -186,7 +186,7 @@ def _delta(
         *(part[f"bd_softmax_{name}"] for name in ("logit_scale", "history_bias", "history_c")),
         layout.order_inverse, layout.order, layout.ring, layout.chunk, layout.inside, layout.block, shape,
     )  # fmt: skip
-    return _piece(_delta_finish, compiled)(
+    return piece(_delta_finish, compiled)(
         hidden, mixed, gate, part["norm.weight"], part["out_proj.weight"], config.rms_norm_eps
     )
 

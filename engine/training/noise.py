@@ -1,0 +1,75 @@
+"""Drawing a step's noisy blocks and masks, on the training device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+PADDING_WEIGHT = 0.25  # rows after a span's end are many and easy
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """starts [E, N]: positions of the drawn blocks. tokens, targets [E, N, B]: what the model sees and should say.
+
+    weights [E, N, B]: of each row in the loss, 0 where nothing is masked.
+    """
+
+    starts: Tensor
+    tokens: Tensor
+    targets: Tensor
+    weights: Tensor
+
+
+def draw_blocks(weights: Tensor, blocks: int, generator: torch.Generator) -> Tensor:
+    """Column indices [E, blocks] into candidates [E, K] (weight 0: none there).
+
+    Without replacement, likelier the heavier (Gumbel top-k); an example with fewer candidates repeats some of them.
+    """
+    uniform = torch.rand(weights.shape, device=weights.device, generator=generator).clamp(1e-9, 1 - 1e-7)
+    keys = weights.clamp(min=1e-30).log() - (-uniform.log()).log()
+    keys = keys.masked_fill(weights <= 0, -torch.inf)
+    drawn = min(blocks, weights.shape[1])
+    values, first = keys.topk(drawn, dim=1)
+    again = torch.multinomial(weights + 1e-20, blocks, replacement=True, generator=generator)
+    again[:, :drawn] = torch.where(values.isfinite(), first, again[:, :drawn])
+    return again
+
+
+def draw_masks(shape: tuple[int, int, int], device: torch.device, generator: torch.Generator) -> Tensor:
+    """Bool masks [E, N, B]: each block's share uniform in [0.05, 1], a quarter of the blocks whole."""
+    share = 0.05 + 0.95 * torch.rand(shape[:2], device=device, generator=generator)
+    whole = torch.rand(shape[:2], device=device, generator=generator) < 0.25
+    rows = torch.rand(shape, device=device, generator=generator)
+    return (rows < share[..., None]) | whole[..., None]
+
+
+def add_noise(
+    tokens: Tensor, starts: Tensor, ends: Tensor, weights: Tensor, *,
+    blocks: int, block: int, mask_id: int, pad_id: int, generator: torch.Generator,
+) -> Noise:  # fmt: skip
+    """Draw blocks among the candidates [E, K] of tokens [E, L]; rows from a span's end on should be pad_id."""
+    chosen = draw_blocks(weights, blocks, generator)
+    start = starts.gather(1, chosen).clamp(min=0)
+    end = ends.gather(1, chosen)
+    present = weights.gather(1, chosen) > 0
+    position = start[..., None] + torch.arange(block, device=tokens.device)
+    beyond = position >= end[..., None]
+    flat = position.clamp(max=tokens.shape[1] - 1).flatten(1)
+    targets = tokens.gather(1, flat).view_as(position).masked_fill(beyond, pad_id)
+    masked = draw_masks((*start.shape, block), tokens.device, generator)
+    counted = masked & present[..., None]
+    return Noise(
+        start,
+        targets.masked_fill(masked, mask_id),
+        targets,
+        counted.float() * torch.where(beyond, PADDING_WEIGHT, 1.0),
+    )
+
+
+def draw_rows(wanted: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Flat indices [count] of rows to learn next-token prediction on, drawn in proportion to wanted [rows]."""
+    uniform = torch.rand(wanted.shape, device=wanted.device, generator=generator).clamp(1e-9, 1 - 1e-7)
+    return (wanted.clamp(min=1e-30) / -uniform.log()).topk(count, sorted=False).indices

@@ -110,7 +110,9 @@ def render_report(report: TestReport) -> str:
         return f"Tests could not be collected.\n\n{render_failure(report.collection_errors[0])}"
     if report.failed:
         verb = "test fails" if len(report.failed) == 1 else "tests fail"
-        return f"{len(report.failed)} {verb}, {len(report.passed)} pass. The first:\n\n{render_failure(report.failed[0])}"
+        return (
+            f"{len(report.failed)} {verb}, {len(report.passed)} pass. The first:\n\n{render_failure(report.failed[0])}"
+        )
     if report.structured and report.ok:
         return f"All {report.total} tests pass." if report.total else "No tests were found."
     tail = "\n".join(clip(line) for line in report.output.splitlines()[-20:])

@@ -30,7 +30,9 @@ class Controls:
 
     def commit(self, ids: Sequence[int]) -> None:
         """Count `ids` as part of the response: from now on they are penalised."""
-        self._counts += torch.bincount(torch.tensor(ids, dtype=torch.long, device=self.device), minlength=len(self._counts))
+        self._counts += torch.bincount(
+            torch.tensor(ids, dtype=torch.long, device=self.device), minlength=len(self._counts)
+        )
         self._think_closed = self._think_closed or self._settings.think_end_token_id in ids
 
     def apply(self, logits: Tensor, positions: Tensor, block: Sequence[int] = ()) -> Tensor:

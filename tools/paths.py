@@ -44,7 +44,6 @@ def _hint(name: str, sandbox: Sandbox) -> str:
     """Names that come near: the same file name elsewhere, else a similar one."""
     files = sandbox.list_files()
     base = posixpath.basename(name)
-    near = [file for file in files if posixpath.basename(file) == base] or difflib.get_close_matches(
-        name, files, 3, 0.6
-    )
+    same = [file for file in files if posixpath.basename(file) == base]
+    near = same or difflib.get_close_matches(name, files, 3, 0.6)
     return f": did you mean {', '.join(near[:3])}?" if near else ""

@@ -41,10 +41,9 @@ class Search:
             words.append(f"--include={arguments['glob']}")
         words += ["-e", pattern, "--", path]
         # One line more than is shown tells that there are more; a very long line is cut before it crosses over.
-        command = (
-            f"cd {shlex.quote(sandbox.workspace)} && {shlex.join(words)} | cut -c1-1000 | head -n {MAX_MATCHES + 1}"
-        )
-        result = sandbox.run(f"( set -o pipefail; {command} )", timeout=_LIMIT)
+        command = f"{shlex.join(words)} | cut -c1-1000 | head -n {MAX_MATCHES + 1}"
+        folder = shlex.quote(sandbox.workspace)
+        result = sandbox.run(f"( set -o pipefail; cd {folder} && {command} )", timeout=_LIMIT)
         if result.timed_out:
             raise ToolError(f"the search took more than {_LIMIT:g} seconds: name a path or a glob")
         lines = [line.removeprefix("./") for line in result.output.splitlines()]

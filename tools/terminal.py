@@ -17,8 +17,8 @@ class Terminal:
 
     name = "terminal"
     description = (
-        f"Run a command in bash, in the repository. Input is closed; after `timeout` seconds (default {DEFAULT_TIMEOUT}) "
-        "it is stopped."
+        "Run a command in bash, in the repository. Input is closed; "
+        f"after `timeout` seconds (default {DEFAULT_TIMEOUT}) it is stopped."
     )
     parameters: Mapping[str, Any] = {
         "type": "object",

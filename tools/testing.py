@@ -34,7 +34,7 @@ def run_test_command(
     report = f"/tmp/clover-report-{os.urandom(6).hex()}.xml"
     options = f"--junitxml={report} -o junit_family=xunit1 -o junit_logging=no --tb=short {addopts}".strip()
     variables = {**_ENVIRONMENT, "PYTEST_ADDOPTS": options, **(env or {})}
-    result = sandbox.run(f"cd {shlex.quote(sandbox.workspace)} && ( {command}\n)", timeout=timeout, env=variables)
+    result = sandbox.run(f"( cd {shlex.quote(sandbox.workspace)} && {{ {command}\n}} )", timeout=timeout, env=variables)
     data = None if result.timed_out else sandbox.read_private(report)
     results = read_junit(data) if data else None
     if results is None:

@@ -1,0 +1,69 @@
+"""Command output: bounded while it is read, clean when it is shown."""
+
+from __future__ import annotations
+
+import re
+
+_ESCAPE = re.compile(
+    rb"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI
+    rb"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC
+    rb"|\x1b[PX^_].*?\x1b\\"  # DCS, SOS, PM, APC
+    rb"|\x1b[ -/]*[0-~]",
+    re.S,
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CARRIAGE = re.compile(rb"[^\n]*\r(?=[^\n])")
+
+
+class Head:
+    """The first and the last bytes of a stream of any length."""
+
+    def __init__(self, head: int, tail: int) -> None:
+        self._head_limit, self._tail_limit = head, tail
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.total = 0
+
+    def add(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self.total += len(data)
+        room = self._head_limit - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if data:
+            self._tail += data[-self._tail_limit :]
+            if len(self._tail) > 2 * self._tail_limit:
+                del self._tail[: -self._tail_limit]
+
+    def end(self) -> bytes:
+        """The last bytes seen, enough to hold a closing line."""
+        return bytes(self._tail[-self._tail_limit :]) if self._tail else bytes(self._head)
+
+    def cut(self, count: int) -> None:
+        """Take `count` bytes off the end."""
+        self.total -= count
+        taken = min(count, len(self._tail))
+        if taken:
+            del self._tail[-taken:]
+        if count > taken:
+            del self._head[taken - count :]
+
+    @property
+    def omitted(self) -> int:
+        """Bytes between head and tail."""
+        return self.total - len(self._head) - len(self._tail[-self._tail_limit :])
+
+    def text(self) -> str:
+        """Head and tail as clean text, with a line between them that counts what is left out."""
+        tail = bytes(self._tail[-self._tail_limit :])
+        if not self.omitted:
+            return clean(bytes(self._head) + tail)
+        return f"{clean(bytes(self._head))}\n[... {self.omitted} bytes left out ...]\n{clean(tail)}"
+
+
+def clean(data: bytes) -> str:
+    """Bytes as text without escape sequences and control characters; overwritten lines (bare CR) keep their last state."""
+    data = _ESCAPE.sub(b"", data).replace(b"\r\n", b"\n")
+    data = _CARRIAGE.sub(b"", data)
+    return _CONTROL.sub("", data.decode("utf-8", "replace"))

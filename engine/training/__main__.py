@@ -29,7 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--seconds", type=float, required=True, help="wall time to train")
     train.add_argument("--steps", type=int, default=0, help="stop after so many steps at the latest")
     train.add_argument("--rows", type=int, default=184320, help="clean tokens a batch (default %(default)s)")
-    train.add_argument("--lengths", type=_numbers, default=(384, 576, 768, 960, 1152, 1440), metavar="N,N,...",
+    train.add_argument("--lengths", type=_numbers, default=(288, 384, 480, 576, 768, 960, 1152, 1440), metavar="N,N,...",
                        help="bucket lengths: multiples of --noise, of 32, and divisors of --rows")  # fmt: skip
     train.add_argument("--noise", type=int, default=96, help="clean tokens for each noisy block (default %(default)s)")
     train.add_argument("--rate", type=float, default=3e-3, help="peak learning rate (default %(default)s)")
@@ -66,7 +66,7 @@ def export_checkpoint(model: Any, source: Path, folder: Path) -> None:
     from engine.checkpoint import save_checkpoint
 
     folder.mkdir(parents=True, exist_ok=True)
-    save_checkpoint(model, folder)
+    save_checkpoint(model, folder, int8=True)
     for name in ("config.json", "generation_config.json", "tokenizer.json", "chat_template.jinja"):
         if (source / name).is_file() and (source / name).resolve() != (folder / name).resolve():
             shutil.copyfile(source / name, folder / name)
@@ -124,6 +124,8 @@ def _train(options: argparse.Namespace) -> None:
         )  # fmt: skip
         if options.resume:
             trainer.resume()
+        if options.compile:
+            trainer.warm_up(buckets[0])
         parameters = sum(p.numel() for p in model.parameters())
         trainer.log({"event": "start", "parameters": parameters, "arguments": _plain(vars(options))})
         trainer.run()

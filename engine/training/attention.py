@@ -20,5 +20,3 @@ def attend_noisy(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Ten
     groups = query.shape[1] // key.shape[1]
     key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-
-

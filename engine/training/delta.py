@@ -86,7 +86,7 @@ def clean_terms(
     convolved = _convolve(torch.cat((tails, raw), dim=1).float(), conv)
     q, k, v = shape.split(convolved)
     q = q * shape.key_dim**-0.5
-    w, u, keys, decay, own, total = chunk_terms(q, k, v, log_decay.transpose(1, 2), beta.transpose(1, 2))
+    w, u, keys, decay, own, total = chunk_terms(q, k, v, log_decay.transpose(1, 2), beta.transpose(1, 2), raw.dtype)
     return CleanTerms(
         w.contiguous(), u.contiguous(), keys.contiguous(), decay.contiguous(), own, total, q, k, raw
     )  # fmt: skip
@@ -110,7 +110,9 @@ def delta_output(
 
     values [M, heads, 32, dv] and states [M, heads, dk, dv]; noisy_raw [K * block, channels].
     """
-    clean = terms.total.exp()[..., None] * (terms.q @ states) + terms.own @ values
+    compute = noisy_raw.dtype
+    recalled = terms.q.to(compute) @ states.to(compute)
+    clean = terms.total.exp()[..., None] * recalled + terms.own.to(compute) @ values.to(compute)
     clean = take_rows(clean.transpose(1, 2).to(noisy_raw.dtype), order_inverse, order).flatten(0, 1)
     noisy_raw = noisy_raw.unflatten(0, (-1, block))
     log_decay = noisy_log_decay.unflatten(0, (-1, block)).transpose(1, 2)

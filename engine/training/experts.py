@@ -46,6 +46,18 @@ def grouped(x: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
     return torch.cat([x[a:b] @ transposed[e] for e, (a, b) in enumerate(zip(starts, starts[1:], strict=False))])
 
 
+def _top(probabilities: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
+    """topk along the last of few dimensions, as maxima that the compiler fuses with their neighbours."""
+    values, indices = [], []
+    for _ in range(top_k):
+        value, index = probabilities.max(-1, keepdim=True)
+        values.append(value)
+        indices.append(index)
+        ids = torch.arange(probabilities.shape[-1], device=probabilities.device)
+        probabilities = probabilities.masked_fill(ids == index, -1.0)
+    return torch.cat(values, -1), torch.cat(indices, -1)
+
+
 def mixture(
     x: Tensor, router: Tensor, gate_up: Tensor, down: Tensor, shared_gate: Tensor, shared_up: Tensor,
     shared_down: Tensor, shared_scale: Tensor, top_k: int, renormalise: bool,
@@ -57,7 +69,7 @@ def mixture(
     """
     count = router.shape[0]
     probabilities = F.linear(x.float(), router.float()).softmax(-1)
-    weights, chosen = probabilities.topk(top_k, dim=-1)
+    weights, chosen = _top(probabilities, top_k)
     if renormalise:
         weights = weights / weights.sum(-1, keepdim=True)
     flat = chosen.flatten()

@@ -24,18 +24,11 @@ class Noise:
 
 
 def draw_blocks(weights: Tensor, blocks: int, generator: torch.Generator) -> Tensor:
-    """Column indices [E, blocks] into candidates [E, K] (weight 0: none there).
+    """Column indices [E, blocks] into candidates [E, K] (weight 0: none there), in proportion to the weights.
 
-    Without replacement, likelier the heavier (Gumbel top-k); an example with fewer candidates repeats some of them.
+    With replacement: a block drawn twice gets two masks, and heavy blocks do get drawn twice.
     """
-    uniform = torch.rand(weights.shape, device=weights.device, generator=generator).clamp(1e-9, 1 - 1e-7)
-    keys = weights.clamp(min=1e-30).log() - (-uniform.log()).log()
-    keys = keys.masked_fill(weights <= 0, -torch.inf)
-    drawn = min(blocks, weights.shape[1])
-    values, first = keys.topk(drawn, dim=1)
-    again = torch.multinomial(weights + 1e-20, blocks, replacement=True, generator=generator)
-    again[:, :drawn] = torch.where(values.isfinite(), first, again[:, :drawn])
-    return again
+    return torch.multinomial(weights + 1e-20, blocks, replacement=True, generator=generator)
 
 
 def draw_masks(shape: tuple[int, int, int], device: torch.device, generator: torch.Generator) -> Tensor:

@@ -93,41 +93,48 @@ def take_rows(x: Tensor, index: Tensor, inverse: Tensor) -> Tensor:
 
 class _StateScan(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, w: Tensor, u: Tensor, keys: Tensor, decay: Tensor, state: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        chunks, streams, _, dv = u.shape
-        dk = w.shape[-1]
-        states = w.new_empty(chunks, streams, dk, dv)
-        values = torch.empty_like(u)
-        states[0].zero_()
-        transposed = keys.transpose(-1, -2)
-        for c in range(chunks):
-            torch.baddbmm(u[c], w[c], states[c], alpha=-1, out=values[c])
-            if c + 1 < chunks:
-                carried = states[c] * decay[c, :, None, None]
-                torch.baddbmm(carried, transposed[c], values[c], out=states[c + 1])
+    def forward(ctx: Any, w: Tensor, u: Tensor, keys: Tensor, decay: Tensor) -> tuple[Tensor, Tensor]:
+        if w.is_cuda:
+            from engine.training.triton_scan import scan_forward
+        else:
+            scan_forward = _scan_forward
+        values, states = scan_forward(w, u, keys, decay)
         ctx.save_for_backward(w, keys, decay, states, values)
         return values, states
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         w, keys, decay, states, values = ctx.saved_tensors
-        from_values, from_states = grads
-        chunks, streams, dk, dv = states.shape
-        after = torch.empty_like(states)  # gradient of the state that leaves each chunk
-        after[chunks - 1].zero_()
-        total = torch.empty_like(values)
-        w_transposed = w.transpose(-1, -2)
-        for c in reversed(range(chunks)):
-            torch.baddbmm(from_values[c], keys[c], after[c], out=total[c])
-            if c:
-                carried = torch.addcmul(from_states[c], after[c], decay[c, :, None, None])
-                torch.baddbmm(carried, w_transposed[c], total[c], alpha=-1, out=after[c - 1])
-        grad_w = -(total @ states.transpose(-1, -2))
-        grad_keys = values @ after.transpose(-1, -2)
-        grad_decay = (after * states).sum((-1, -2))
-        return grad_w, total, grad_keys, grad_decay, None
+        if w.is_cuda:
+            from engine.training.triton_scan import scan_backward
+        else:
+            scan_backward = _scan_backward
+        return scan_backward(w, keys, decay, values, states, *grads)
+
+
+def _scan_forward(w: Tensor, u: Tensor, keys: Tensor, decay: Tensor) -> tuple[Tensor, Tensor]:
+    states = w.new_zeros(u.shape[0], u.shape[1], w.shape[-1], u.shape[-1])
+    values = torch.empty_like(u)
+    for c in range(u.shape[0]):
+        values[c] = u[c] - w[c] @ states[c]
+        if c + 1 < u.shape[0]:
+            states[c + 1] = states[c] * decay[c, :, None, None] + keys[c].transpose(-1, -2) @ values[c]
+    return values, states
+
+
+def _scan_backward(
+    w: Tensor, keys: Tensor, decay: Tensor, values: Tensor, states: Tensor, from_values: Tensor, from_states: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    after = torch.zeros_like(states)  # gradient of the state that leaves each chunk
+    total = torch.empty_like(values)
+    for c in reversed(range(states.shape[0])):
+        total[c] = from_values[c] + keys[c] @ after[c]
+        if c:
+            carried = from_states[c] + after[c] * decay[c, :, None, None]
+            after[c - 1] = carried - w[c].transpose(-1, -2) @ total[c]
+    grad_w = -(total @ states.transpose(-1, -2))
+    grad_keys = values @ after.transpose(-1, -2)
+    return grad_w, total, grad_keys, (after * states).sum((-1, -2))
 
 
 def state_scan(w: Tensor, u: Tensor, keys: Tensor, decay: Tensor) -> tuple[Tensor, Tensor]:
@@ -141,23 +148,28 @@ def state_scan(w: Tensor, u: Tensor, keys: Tensor, decay: Tensor) -> tuple[Tenso
 
 
 def chunk_terms(
-    q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor
+    q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, compute: torch.dtype | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Everything of the chunks that needs no state. All [N, heads, n, ...] float32, q already scaled.
 
     q, k [..., n, dk], v [..., n, dv], g, beta [..., n]. Returns w, u, e^{G_n - G} K, e^{G_n}, the rows' own
-    attention tril(q k^T e^{G_t - G_s}) [..., n, n] and G [..., n].
+    attention tril(q k^T e^{G_t - G_s}) [..., n, n] and G [..., n]. compute: dtype of the products' operands.
     """
+
+    def product(x: Tensor, y: Tensor) -> Tensor:
+        dtype = compute or g.dtype
+        return (x.to(dtype) @ y.to(dtype)).to(g.dtype)
+
     n = q.shape[-2]
     total = g.cumsum(-1)
     lower = torch.ones(n, n, device=q.device, dtype=torch.bool).tril()
     gap = (total[..., :, None] - total[..., None, :]).masked_fill(~lower, -torch.inf).exp()
-    a = (beta[..., None] * (k @ k.transpose(-1, -2)) * gap).tril(-1)
+    a = (beta[..., None] * product(k, k.transpose(-1, -2)) * gap).tril(-1)
     inverse = unit_inverse(a.flatten(0, -3)).view_as(a)
-    w = inverse @ (k * (beta * total.exp())[..., None])
-    u = inverse @ (v * beta[..., None])
+    w = product(inverse, k * (beta * total.exp())[..., None])
+    u = product(inverse, v * beta[..., None])
     keys = k * (total[..., -1:] - total).exp()[..., None]
-    own = (q @ k.transpose(-1, -2)) * gap
+    own = product(q, k.transpose(-1, -2)) * gap
     return w, u, keys, total[..., -1].exp(), own, total
 
 

@@ -111,6 +111,20 @@ class Trainer:
         self.log({"event": "end", **asdict(self.progress)})
         return self.progress
 
+    def warm_up(self, shape: Shape) -> None:
+        """Compile by one pass over random tokens, while the data workers start. Changes no weights."""
+        size = (shape.examples, shape.length)
+        tokens = torch.randint(0, self.config.vocab_size, size, device=self.device)
+        starts = torch.zeros(shape.examples, 32, dtype=torch.int64, device=self.device)
+        batch = DeviceBatch(tokens, torch.rand(size, device=self.device), starts, starts + 32, starts + 1.0)
+        loss = step_loss(
+            self.parameters, self.config, batch, shape, self.recipe, pad_id=self.pad_id,
+            generator=torch.Generator(device=self.device), compute=self.compute, compiled=self.compiled,
+        )  # fmt: skip
+        loss.total.backward()
+        for parameter in self.parameters.values():
+            parameter.grad = None
+
     def step(self, shape: Shape, batch: DeviceBatch, rate: float) -> Loss:
         """One update on one batch."""
         loss = step_loss(

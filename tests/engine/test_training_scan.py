@@ -32,7 +32,9 @@ def inputs(constant_keys: bool, dtype: torch.dtype) -> list[Tensor]:
         k = k[:, :1].expand_as(k).clone()
     q, k = torch.nn.functional.normalize(q, dim=-1), torch.nn.functional.normalize(k, dim=-1)
     g = -torch.rand(shape, generator=generator, dtype=dtype) * (0.001 if constant_keys else 0.3)
-    beta = torch.full(shape, 0.95, dtype=dtype) if constant_keys else torch.rand(shape, generator=generator, dtype=dtype)
+    beta = (
+        torch.full(shape, 0.95, dtype=dtype) if constant_keys else torch.rand(shape, generator=generator, dtype=dtype)
+    )
     return [q, k, v, g, beta]
 
 

@@ -59,5 +59,7 @@ def node_id(case: ElementTree.Element) -> str:
     if not file:
         return "::".join(part for part in (owner, name) if part)
     module = file.removesuffix(".py").replace("/", ".")
+    if not owner and name == module:  # the file itself could not be collected
+        return file
     classes = owner.removeprefix(module).strip(".").split(".") if owner.startswith(module) else []
     return "::".join([file, *(part for part in classes if part), name])

@@ -86,7 +86,7 @@ def trim_traceback(detail: str) -> str:
             errors.append(line)
         elif _FRAME.match(line):
             frames.append([line])
-        elif frames and line.strip() and line.startswith(" ") and not errors:
+        elif frames and line.strip(" ^~") and line.startswith(" ") and not errors:  # newer pytests underline with ^^^
             frames[-1].append(line)
     if len(frames) > MAX_FRAMES:  # the test's own frame says what was asked; the last ones say where it broke
         frames = [frames[0], *frames[-(MAX_FRAMES - 1) :]]

@@ -131,7 +131,7 @@ class Unmasking:
     def _text(self, ids: Sequence[int]) -> str:
         """Text of ids, made harmless for a terminal."""
         shown = [token for token in ids if token not in self._hidden]
-        return _CONTROL.sub("", self._decode(shown)).replace("\t", "    ") if shown else ""
+        return harmless(self._decode(shown)) if shown else ""
 
     def _styled(self, text: str, style: str) -> str:
         return f"{style}{text}{_PLAIN}" if self._terminal.colour and style else text
@@ -143,6 +143,11 @@ class Unmasking:
         if self._drawn:
             self._stream.write(f"\x1b[{self._drawn}A\r\x1b[J")
             self._drawn = 0
+
+
+def harmless(text: str) -> str:
+    """Text that can't steer a terminal: no control characters but line ends, tabs as blanks."""
+    return _CONTROL.sub("", text.replace("\t", "    "))
 
 
 def cost(event: Finished) -> str:

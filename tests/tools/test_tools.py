@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,7 +92,7 @@ def test_view_is_bounded(sandbox: FolderSandbox, repo: Path) -> None:
         ({"path": "pkg/mod.py", "range": [1, 2]}, "'range' was unexpected"),
     ],
 )
-def test_view_faults(sandbox: FolderSandbox, arguments: dict[str, object], fault: str) -> None:
+def test_view_faults(sandbox: FolderSandbox, arguments: dict[str, Any], fault: str) -> None:
     observation = use(sandbox, "view", **arguments)
     assert observation.is_error
     assert fault in observation.text
@@ -100,12 +101,8 @@ def test_view_faults(sandbox: FolderSandbox, arguments: dict[str, object], fault
 def test_links_out_of_the_workspace_are_refused(sandbox: FolderSandbox, repo: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("s3cret\n")
     (repo / "link").symlink_to(tmp_path / "secret")
-    for name, more in (
-        ("view", {}),
-        ("str_replace", {"old_str": "s3cret", "new_str": "x"}),
-        ("create", {"content": "x"}),
-    ):
-        observation = use(sandbox, name, path="link", **more)
+    edit = use(sandbox, "str_replace", path="link", old_str="s3cret", new_str="x")
+    for observation in (use(sandbox, "view", path="link"), edit, use(sandbox, "create", path="link", content="x")):
         assert observation.is_error
         assert "s3cret" not in observation.text
     assert (tmp_path / "secret").read_text() == "s3cret\n"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import random
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.training.bugs import Mutation, mutate
+from sandboxes.protocol import SandboxError
 
 LIBRARY = Path(__file__).parent / "demo_library"
 PACKAGE = "tidbits"
@@ -17,8 +19,8 @@ TEST_COMMAND = "python3 -m pytest -q"
 _MAX_DRAWS = 25
 
 
-class InjectionError(Exception):
-    """No drawn bug was noticed by the tests: they do not run here."""
+class InjectionError(SandboxError):
+    """No drawn bug was noticed by the tests: they do not run in this sandbox."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,19 @@ def inject(folder: Path, rng: random.Random, noticed: Callable[[str, bytes], boo
     raise InjectionError(
         f"none of {_MAX_DRAWS} random bugs made a test of the demo library fail: do its tests run in the sandbox?"
     )
+
+
+def commit_all(folder: Path, message: str) -> None:
+    """Make `folder` a git repository with one commit that holds all of it, whatever the user's git settings say."""
+    settings = (
+        "user.name=clover-agent",
+        "user.email=clover-agent@localhost",
+        "commit.gpgsign=false",
+        "core.autocrlf=false",
+    )
+    options = [option for setting in settings for option in ("-c", setting)]
+    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "--no-verify", "-m", message]):
+        subprocess.run(["git", "-C", str(folder), *options, *arguments], check=True, stdin=subprocess.DEVNULL)
 
 
 def _functions(file: Path) -> list[tuple[Path, int, int]]:

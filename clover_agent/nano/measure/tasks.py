@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from clover_agent.injection import commit_all
 
 
 @dataclass(frozen=True)
@@ -53,16 +54,3 @@ def write_task(folder: Path, task: Task, base: Path, source: str) -> None:
     (repo / task.path).write_bytes(source.encode())
     commit_all(repo, f"{task.package} {task.version}")
     (folder / task.id / "task.json").write_text(json.dumps(asdict(task), indent=1) + "\n")
-
-
-def commit_all(folder: Path, message: str) -> None:
-    """Make `folder` a git repository with one commit that holds all of it, whatever the user's git settings say."""
-    settings = (
-        "user.name=clover-agent",
-        "user.email=clover-agent@localhost",
-        "commit.gpgsign=false",
-        "core.autocrlf=false",
-    )
-    options = [option for setting in settings for option in ("-c", setting)]
-    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "--no-verify", "-m", message]):
-        subprocess.run(["git", "-C", str(folder), *options, *arguments], check=True, stdin=subprocess.DEVNULL)

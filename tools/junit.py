@@ -54,12 +54,19 @@ def read_junit(data: bytes) -> Results | None:
 
 
 def node_id(case: ElementTree.Element) -> str:
-    """pytest's own name of a test case: `path::Class::test`, or the path of a file that could not be collected."""
+    """pytest's own name of a test case: `path::Class::test`, or the path of a file that could not be collected.
+
+    `classname` is the dotted path and the classes; `file` is where the test's function is written, which for an
+    inherited test is another file than the one it runs in.
+    """
     file, owner, name = case.get("file", ""), case.get("classname", ""), case.get("name", "")
     if not file:
         return "::".join(part for part in (owner, name) if part)
     module = file.removesuffix(".py").replace("/", ".")
-    if not owner and name == module:  # the file itself could not be collected
-        return file
-    classes = owner.removeprefix(module).strip(".").split(".") if owner.startswith(module) else []
-    return "::".join([file, *(part for part in classes if part), name])
+    if not owner:
+        return file if name == module else f"{file}::{name}"
+    if owner == module or owner.startswith(f"{module}."):
+        return "::".join([file, *filter(None, owner[len(module) + 1 :].split(".")), name])
+    parts = owner.split(".")
+    first = next((i for i, part in enumerate(parts) if part[:1].isupper()), len(parts))
+    return "::".join(["/".join(parts[:first]) + ".py", *parts[first:], name])

@@ -104,6 +104,18 @@ def test_what_can_not_be_collected_is_told_apart(tmp_path: Path) -> None:
     assert found.passed == ("test_fine.py::test_a",)
 
 
+def test_inherited_tests_keep_the_name_of_the_file_they_run_in(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "__init__.py").write_text("class Common:\n    def test_it(self): assert self.good\n")
+    for name, good in (("a", True), ("b", False)):
+        text = f"from tests import Common\nclass Test{name.upper()}(Common):\n    good = {good}\n"
+        (tmp_path / "tests" / f"test_{name}.py").write_text(text)
+    found = run(tmp_path)
+    assert found is not None
+    assert found.passed == ("tests/test_a.py::TestA::test_it",)
+    assert [failure.test_id for failure in found.failed] == ["tests/test_b.py::TestB::test_it"]
+
+
 def test_no_tests_is_a_report_without_results(tmp_path: Path) -> None:
     assert run(tmp_path) == Results((), (), (), ())
 

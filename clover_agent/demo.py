@@ -48,10 +48,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns the exit code of `fix`. Raises SandboxError, BackendError, UsageError."""
-    from clover_agent.fix import load_backend
+    from clover_agent.models import load_embedded
 
     seed = secrets.randbelow(1_000_000) if arguments.seed is None else arguments.seed
-    backend = load_backend(arguments.model)
+    backend = load_embedded(arguments.model)
     blocks = None if arguments.no_blocks else blocks_of(backend, sys.stderr)
     return show(backend, seed, arguments.time_limit, blocks=blocks)
 

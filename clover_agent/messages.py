@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ToolCall:
-    """One call. `arguments` is None when the call could not be read; `error` then names the fault, `raw` is the text."""
+    """One call. arguments: None when it could not be read; `error` then names the fault, `raw` is the text."""
 
     id: str
     name: str

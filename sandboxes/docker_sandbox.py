@@ -15,7 +15,7 @@ import tarfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sandboxes.client import connect, faults
 from sandboxes.config import SandboxConfig
@@ -79,7 +79,7 @@ class DockerSandbox(Files):
         with faults():
             image = client.images.get(config.image)
             container = client.containers.create(
-                image.id,
+                str(image.id),
                 ["sleep", "infinity"],
                 name=f"clover-agent-{secrets.token_hex(6)}",
                 labels={LABEL: owner()},
@@ -182,7 +182,7 @@ class DockerSandbox(Files):
                 self._id, ["/bin/sh", "-c", command], stdin=True, user=USER, environment=_ENVIRONMENT
             )
             attached = api.exec_start(made["Id"], socket=True)
-            stream = getattr(attached, "_sock", attached)
+            stream: Any = getattr(attached, "_sock", attached)
             stream.setblocking(True)
             stream.sendall(data)
             stream.shutdown(1)  # SHUT_WR

@@ -11,7 +11,7 @@ import secrets
 import shlex
 
 from sandboxes.protocol import SandboxError, WorkspacePathError
-from sandboxes.shell import Shell
+from sandboxes.shell import Shell, ShellResult
 
 MAX_FILE = 64 << 20
 _TIMEOUT = 120.0
@@ -184,14 +184,17 @@ class Files:
 
     def _do(self, script: str, limit: int = MAX_FILE) -> tuple[int, bytes]:
         """Status and output of a script in the control shell; it is the body of a function and may `return`."""
-        for _ in range(2):  # the model may have killed every process of its user, this shell among them
-            sink = _Whole(limit)
-            result = self._control.run(f"__clover_do() {{ {script}\n}}; __clover_do 2>&1", sink, _TIMEOUT)
-            if not result.died:
-                break
+        result, data = self._control_run(script, limit)
+        if result.died:  # the model may have killed every process of its user, this shell among them
+            result, data = self._control_run(script, limit)
         if result.timed_out:
             raise SandboxError("the sandbox does not answer: start again")
-        return result.exit_code if result.exit_code is not None else 1, bytes(sink.data)
+        return result.exit_code if result.exit_code is not None else 1, data
+
+    def _control_run(self, script: str, limit: int) -> tuple[ShellResult, bytes]:
+        sink = _Whole(limit)
+        result = self._control.run(f"__clover_do() {{ {script}\n}}; __clover_do 2>&1", sink, _TIMEOUT)
+        return result, bytes(sink.data)
 
     def _must(self, script: str) -> bytes:
         status, data = self._do(script)

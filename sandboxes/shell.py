@@ -16,7 +16,7 @@ import struct
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sandboxes.client import faults
 from sandboxes.protocol import SandboxError
@@ -31,7 +31,7 @@ __clover_run() {
   local __clover_status=$? __clover_pid __clover_alive=
   for __clover_pid in /proc/[0-9]*; do
     __clover_pid=${__clover_pid#/proc/}
-    [[ -O /proc/$__clover_pid && $__clover_pid != $$ && " $3 " != *" $__clover_pid "* ]] && __clover_alive+=" $__clover_pid"
+    [[ -O /proc/$__clover_pid && " $$ $3 " != *" $__clover_pid "* ]] && __clover_alive+=" $__clover_pid"
   done
   printf '\n%s %d %s%s\n' "$1" "$__clover_status" "$PWD" "//$__clover_alive"
 }
@@ -142,7 +142,7 @@ class Shell:
             attached = self._api.exec_start(made["Id"], socket=True)
         self._exec = made["Id"]
         self._attached = attached
-        stream: socket.socket = getattr(attached, "_sock", attached)
+        stream: Any = getattr(attached, "_sock", attached)
         stream.setblocking(True)
         self._socket = stream
         self._frame = []

@@ -1,0 +1,325 @@
+"""Fix a failing test in a repository and prove it: baseline, attempts, verification.
+
+The user's files are never touched: the model works on a copy in a container, what comes out is a patch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from clover_agent.agent import Agent, Episode
+from clover_agent.backends.protocol import Backend, Sampling
+from clover_agent.eventlog import EventLog, read_log
+from clover_agent.events import Observer, ignore
+from clover_agent.limits import Ending, Limits, total
+from clover_agent.localize import localize, traced_run
+from clover_agent.messages import Message, Usage
+from clover_agent.progress import Progress
+from clover_agent.prompts import Suspect, compact_task
+from clover_agent.repository import Copy, copy_repository
+from clover_agent.strategy import Attempt, plan
+from clover_agent.trajectory import trajectory
+from clover_agent.verdicts import Verdict
+from clover_agent.verify import Baseline, Verification, failing_ids, judge_baseline, report_json, verify
+from sandboxes.config import SandboxConfig
+from sandboxes.docker_sandbox import DockerSandbox
+from sandboxes.image import DEFAULT_IMAGE
+from tools.registry import Registry, standard_tools
+from tools.render import TestReport
+from tools.testing import run_test_command
+
+COMPACT_TURNS, FULL_TURNS = 12, 100
+COMPACT_ATTEMPTS, FULL_ATTEMPTS = 32, 1
+SLOW_TESTS = 20.0  # seconds: above it the tests are not run a second time under the tracer
+VERIFY_SHARE = 4.0  # test runs' worth of time that is kept for verification
+
+
+@dataclass(frozen=True)
+class FixRequest:
+    """path: a git repository. test: the shell command that fails. model: "clover-nano" or a checkpoint folder.
+
+    max_turns: replies in one attempt. time_limit: seconds in all. attempts: at most. test_timeout: seconds for one run
+    of the tests. run_folder: where logs and results go (a new one below the state folder by default).
+    """
+
+    path: Path
+    test: str
+    issue: str = ""
+    model: str = "clover-nano"
+    max_turns: int | None = None
+    time_limit: float = 600.0
+    attempts: int | None = None
+    seed: int = 0
+    image: str = DEFAULT_IMAGE
+    repeats: int = 3
+    test_timeout: float = 300.0
+    allow_test_changes: bool = False
+    run_folder: Path | None = None
+
+
+@dataclass(frozen=True)
+class FixResult:
+    """What came of it. before, after: test runs of the base and of the graded patch; patch: empty without a change."""
+
+    verdict: Verdict
+    reason: str
+    patch: bytes
+    run_folder: Path
+    seconds: float
+    before: TestReport | None = None
+    after: TestReport | None = None
+    attempts: int = 0
+    turns: int = 0
+    calls: int = 0
+    valid_calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+    dirty: bool = False
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as the command prints and stores it."""
+        return {
+            "verdict": str(self.verdict),
+            "reason": self.reason,
+            "seconds": round(self.seconds, 2),
+            "attempts": self.attempts,
+            "turns": self.turns,
+            "tool_calls": {"total": self.calls, "valid": self.valid_calls},
+            "usage": dataclasses.asdict(self.usage),
+            "uncommitted_changes_included": self.dirty,
+            "patch": self.patch.decode("utf-8", "surrogateescape"),
+            "run_folder": str(self.run_folder),
+            "trajectory": str(self.run_folder / "trajectory.json"),
+            "evidence": self.evidence,
+        }
+
+
+def state_folder() -> Path:
+    """Where runs are kept: CLOVER_HOME, else the XDG state folder."""
+    if home := os.environ.get("CLOVER_HOME"):
+        return Path(home)
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state) / "clover-agent"
+
+
+def run_fix(
+    request: FixRequest,
+    observer: Observer = ignore,
+    backend: Backend | None = None,
+    load: Callable[[str], Backend] | None = None,
+) -> FixResult:
+    """Do the whole task. Raises UsageError, SandboxError, BackendError and the engine's errors.
+
+    backend: the model; without one `load(request.model)` runs beside the baseline (the embedded engine by default).
+    """
+    folder = request.run_folder or state_folder() / "runs" / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="clover-fix-") as temporary,
+        EventLog(folder / "events.jsonl") as log,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        copy = copy_repository(request.path, Path(temporary) / "base")
+        model: Future[Backend] = pool.submit((load or _embedded), request.model) if backend is None else Future()
+        if backend is not None:
+            model.set_result(backend)
+        task = _Task(request, copy, _both(log, observer), log, model, folder)
+        result = task.run()
+    (folder / "patch.diff").write_bytes(result.patch)
+    (folder / "result.json").write_text(json.dumps(result.to_json(), indent=1), encoding="utf-8")
+    events = read_log(folder / "events.jsonl")[0]
+    record = trajectory(
+        events,
+        exit_status=str(result.verdict),
+        submission=result.patch.decode("utf-8", "replace"),
+        config={"test": request.test, "model": request.model, "seed": request.seed},
+        evidence=result.evidence,
+    )
+    (folder / "trajectory.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
+    return result
+
+
+def _embedded(name: str) -> Backend:
+    from clover_agent.models import load_embedded
+
+    return load_embedded(name)
+
+
+def _both(log: EventLog, observer: Observer) -> Observer:
+    def observe(event: object) -> None:
+        if isinstance(event, Progress):
+            log.note("Progress", durable=False, text=event.text)
+        else:
+            log(event)
+        observer(event)
+
+    return observe
+
+
+class _Task:
+    """One run of `fix`, from the copy on."""
+
+    def __init__(
+        self, request: FixRequest, copy: Copy, observer: Observer, log: EventLog, model: Future[Backend], folder: Path
+    ) -> None:
+        self.request, self.copy, self.observer, self.log, self.model = request, copy, observer, log, model
+        self.folder = folder
+        self.started = time.monotonic()
+        self.deadline = self.started + request.time_limit
+        self.config = SandboxConfig(image=request.image)
+        self.episodes: list[Episode] = []
+        self.best: Verification | None = None
+
+    def run(self) -> FixResult:
+        if self.copy.dirty:
+            self.say("the repository has uncommitted changes: they are part of the copy that is worked on")
+        self.say("starting the sandbox")
+        with DockerSandbox.start(self.copy.folder, self.config) as sandbox:
+            self.say("running the tests on the unchanged repository")
+            first = self._tests(sandbox)
+            second, coverage = None, None
+            if failing_ids(first) and first.seconds < SLOW_TESTS:
+                self.say(f"{len(failing_ids(first))} of {first.total or '?'} tests fail; tracing which code they run")
+                second, coverage = traced_run(sandbox, self.request.test, self._patience())
+            verdict, reason, baseline = judge_baseline(first, second)
+            if verdict is not None:
+                return self._result(verdict, reason, baseline)
+            failures = [f for f in (*first.failed, *first.collection_errors) if f.test_id in baseline.targets]
+            suspects = localize(self.copy.folder, failures or first.failed, coverage)
+            self.log.note("Suspects", suspects=[dataclasses.asdict(suspect) for suspect in suspects])
+            self._attempts(sandbox, baseline, suspects)
+        return self._conclude(baseline)
+
+    def say(self, text: str) -> None:
+        """Tell the observer."""
+        self.observer(Progress(text))
+
+    def _tests(self, sandbox: DockerSandbox) -> TestReport:
+        return run_test_command(sandbox, self.request.test, timeout=self._patience())
+
+    def _patience(self) -> float:
+        return max(1.0, min(self.request.test_timeout, self.deadline - time.monotonic()))
+
+    def _attempts(self, sandbox: DockerSandbox, baseline: Baseline, suspects: Sequence[Suspect]) -> None:
+        self.say("loading the model")
+        backend = self.model.result()
+        compact = backend.profile == "compact"
+        most = self.request.attempts or (COMPACT_ATTEMPTS if compact else FULL_ATTEMPTS)
+        reserve = VERIFY_SHARE * baseline.report.seconds + 3.0
+        start = sandbox.checkpoint()
+        tried: set[bytes] = set()
+        registry = Registry(standard_tools(self.request.test, self.request.test_timeout))
+        for number, attempt in enumerate(plan(suspects, self.request.seed), 1):
+            if number > most or time.monotonic() > self.deadline - reserve:
+                return
+            if number > 1:
+                sandbox.restore(start)
+            place = f" at {attempt.suspects[0].path}:{attempt.suspects[0].name}" if attempt.suspects else ""
+            self.say(f"attempt {number}{place}")
+            episode = self._episode(sandbox, backend, registry, baseline, attempt, number, self.deadline - reserve)
+            self.episodes.append(episode)
+            patch = sandbox.diff() if episode.edits else b""
+            if not patch.strip() or patch in tried:
+                continue
+            tried.add(patch)
+            if (compact and not episode.green) or time.monotonic() > self.deadline:
+                self.best = self.best or self._unproven(patch)
+                continue
+            self.say("verifying the patch in a fresh container")
+            graded = verify(
+                self.copy.folder,
+                patch,
+                self.request.test,
+                baseline,
+                self.config,
+                repeats=self.request.repeats,
+                timeout=self.request.test_timeout,
+                allow_test_changes=self.request.allow_test_changes,
+            )
+            self.log.note("Verification", **graded.evidence())
+            if self.best is None or graded.verdict is Verdict.FIXED or not self.best.reports:
+                self.best = graded
+            if graded.verdict is Verdict.FIXED:
+                return
+
+    def _episode(
+        self,
+        sandbox: DockerSandbox,
+        backend: Backend,
+        registry: Registry,
+        baseline: Baseline,
+        attempt: Attempt,
+        number: int,
+        deadline: float,
+    ) -> Episode:
+        opening = self._opening(backend, baseline, attempt)
+        turns = self.request.max_turns or (COMPACT_TURNS if backend.profile == "compact" else FULL_TURNS)
+        sampling = Sampling(temperature=attempt.temperature, seed=attempt.seed)
+        agent = Agent(backend, registry, sandbox, self.observer)
+        return agent.run(opening, Limits(max_turns=turns, deadline=deadline), sampling, attempt=number)
+
+    def _opening(self, backend: Backend, baseline: Baseline, attempt: Attempt) -> list[Message]:
+        failures = (*baseline.report.failed, *baseline.report.collection_errors)
+        failure = next((f for f in failures if f.test_id in baseline.targets), None)
+        task = compact_task(failure, attempt.suspects, self.request.issue)
+        if backend.profile == "compact":
+            return [Message("user", task)]
+        from clover_agent.prompts_full import system_prompt
+
+        return [Message("system", system_prompt(self.copy.folder, self.request.test)), Message("user", task)]
+
+    def _unproven(self, patch: bytes) -> Verification:
+        return Verification(Verdict.NOT_FIXED, "the tests still fail with the model's changes", patch, (), (), "", "")
+
+    def _conclude(self, baseline: Baseline) -> FixResult:
+        if self.best is not None and self.best.verdict is not Verdict.NOT_FIXED:
+            return self._result(self.best.verdict, self.best.reason, baseline)
+        endings = {episode.ending for episode in self.episodes}
+        count = f"{len(self.episodes)} attempt{'s' if len(self.episodes) != 1 else ''}"
+        if endings and endings <= {Ending.FORMAT}:
+            return self._result(Verdict.FORMAT_ERROR, f"no usable tool call in {count}", baseline)
+        if endings and endings <= {Ending.STUCK}:
+            return self._result(Verdict.STUCK, f"the model repeated itself in {count}", baseline)
+        if not endings or Ending.TIME in endings or time.monotonic() > self.deadline - VERIFY_SHARE:
+            return self._result(Verdict.LIMIT, f"not fixed within {self.request.time_limit:g} s ({count})", baseline)
+        if endings <= {Ending.TURNS, Ending.TOKENS, Ending.CONTEXT}:
+            return self._result(Verdict.LIMIT, f"not fixed within the limits of {count}", baseline)
+        reason = self.best.reason if self.best is not None else "the model made no change"
+        return self._result(Verdict.NOT_FIXED, f"{reason} ({count})", baseline)
+
+    def _result(self, verdict: Verdict, reason: str, baseline: Baseline) -> FixResult:
+        graded = self.best
+        evidence: dict[str, Any] = {
+            "command": self.request.test,
+            "base_tree": self.copy.base,
+            "targets": list(baseline.targets),
+            "flaky": list(baseline.flaky),
+            "baseline": report_json(baseline.report),
+            "verification": graded.evidence() if graded is not None and graded.reports else None,
+        }
+        return FixResult(
+            verdict=verdict,
+            reason=reason,
+            patch=graded.patch if graded is not None else b"",
+            run_folder=self.folder,
+            seconds=time.monotonic() - self.started,
+            before=baseline.report,
+            after=graded.reports[-1] if graded is not None and graded.reports else None,
+            attempts=len(self.episodes),
+            turns=sum(episode.turns for episode in self.episodes),
+            calls=sum(episode.calls for episode in self.episodes),
+            valid_calls=sum(episode.valid_calls for episode in self.episodes),
+            usage=total([episode.usage for episode in self.episodes]),
+            dirty=self.copy.dirty,
+            evidence=evidence,
+        )

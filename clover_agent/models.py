@@ -1,0 +1,30 @@
+"""Names of models, and how they are loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from clover_agent.backends.embedded import EmbeddedBackend
+
+EMBEDDED = "clover-nano"
+CHECKPOINTS = Path(__file__).parents[1] / "engine" / "checkpoints"
+
+
+def model_folder(name: str) -> Path:
+    """Folder of a model: a name of a checkpoint that ships with the product, or a path."""
+    shipped = CHECKPOINTS / name
+    return shipped if "/" not in name and shipped.is_dir() else Path(name).expanduser()
+
+
+def load_embedded(name: str = EMBEDDED, threads: int | None = None) -> EmbeddedBackend:
+    """The embedded engine with a checkpoint. Raises CheckpointError or TokenizerError."""
+    from clover_agent.backends.embedded import EmbeddedBackend
+    from engine.engine import Engine
+    from engine.errors import CheckpointError
+
+    folder = model_folder(name)
+    if not folder.is_dir():
+        raise CheckpointError(f"there is no model {name!r}: give the name of a shipped one ({EMBEDDED}) or a folder")
+    return EmbeddedBackend(Engine.load(folder, threads=threads))

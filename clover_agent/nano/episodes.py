@@ -8,6 +8,7 @@ the edit's diff, `run_tests`, its report, a correction where the first edit was 
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,8 @@ from pathlib import Path
 from clover_agent.nano.conversation import Conversation, Encoder
 from clover_agent.nano.corpus import Module, read_corpus
 from clover_agent.nano.edits import Edit, needless_change, repairing_edit, wrong_change
-from clover_agent.nano.failures import DrawnFailure, Target, draw_failure
+from clover_agent.nano.executed.records import FILE, Executed, Fault, read_executed
+from clover_agent.nano.failures import DrawnFailure, Target, draw_failure, show_failure
 from clover_agent.nano.functions import Function, Prepared, prepare, repository_path
 from clover_agent.prompts import VIEW_LINES, Suspect, compact_task, view_span
 from engine.tokenizer import Tokenizer
@@ -26,9 +28,10 @@ from tools.render import TestFailure, TestReport, render_edit, render_report, re
 
 TOKENIZER = Path(__file__).parents[2] / "engine" / "checkpoints" / "clover-nano"
 MAX_TOKENS = 1400
-DRAWS_PER_MODULE = 24
+DRAWS_PER_MODULE, EXECUTED_PER_MODULE = 24, 40
 RETRY, GIVE_UP, WHOLE = 0.12, 0.03, 0.20  # shares of episodes; the rest ends after the edit
 NO_SUSPECTS, ISSUE = 0.08, 0.05
+ELSEWHERE = 256  # functions of earlier modules kept as further suspects
 PLAIN_DOCSTRINGS = 0.4  # share of modules that keep their docstrings
 
 
@@ -47,16 +50,25 @@ class Bug:
     mutation: Mutation
     edit: Edit
 
+    @property
+    def target(self) -> Target:
+        """What a failing test is told about."""
+        return Target(self.path, self.mutant, self.mutation.line, self.buggy)
+
 
 def stream(corpus_path: str, seed: int, worker: int, workers: int) -> Iterator[Example]:
     """Endless training examples; each of `workers` processes draws from its own share of the modules."""
     rng = random.Random(f"{seed}/{worker}")
     modules = read_corpus(corpus_path)[worker::workers]
+    executed = read_executed(Path(corpus_path).with_name(FILE))
     encode = Encoder(Tokenizer.load(TOKENIZER))
+    elsewhere: deque[Suspect] = deque(maxlen=ELSEWHERE)
     while True:
         rng.shuffle(modules)
         for module in modules:
-            for conversation in draw_episodes(module, modules, rng, DRAWS_PER_MODULE):
+            real = executed.get((module.package, module.path), [])
+            chosen = rng.sample(real, min(len(real), EXECUTED_PER_MODULE))
+            for conversation in draw_episodes(module, elsewhere, rng, DRAWS_PER_MODULE, executed=chosen):
                 example = encode(conversation, MAX_TOKENS)
                 if example is not None:
                     yield example
@@ -67,11 +79,12 @@ def heldout(corpus_path: str, count: int, seed: int = 1) -> list[Example]:
     rng = random.Random(seed)
     modules = read_corpus(corpus_path, held_out_packages=True)
     encode = Encoder(Tokenizer.load(TOKENIZER))
+    elsewhere: deque[Suspect] = deque(maxlen=ELSEWHERE)
     found: list[Example] = []
     while len(found) < count:
         rng.shuffle(modules)
         for module in modules:
-            for conversation in draw_episodes(module, modules, rng, 2, short=True):
+            for conversation in draw_episodes(module, elsewhere, rng, 2, short=True):
                 example = encode(conversation, MAX_TOKENS)
                 if example is not None and len(found) < count:
                     found.append(example)
@@ -79,7 +92,7 @@ def heldout(corpus_path: str, count: int, seed: int = 1) -> list[Example]:
 
 
 def score(expected_text: str, actual_text: str) -> dict[str, bool]:
-    """Compare two edit turns as text: `located` when the replaced lines agree, `exact` when the replacement does too."""
+    """Compare two edit turns: `located` when they replace the same lines, `exact` when by the same text too."""
     expected, actual = _edit_of(expected_text), _edit_of(actual_text)
     located = actual is not None and expected is not None and actual[:2] == expected[:2]
     return {"located": located, "exact": located and actual == expected}
@@ -94,35 +107,71 @@ def _edit_of(text: str) -> tuple[str, str, str] | None:
 
 
 def draw_episodes(
-    module: Module, others: Sequence[Module], rng: random.Random, count: int, *, short: bool = False
+    module: Module,
+    elsewhere: deque[Suspect],
+    rng: random.Random,
+    count: int,
+    *,
+    executed: Sequence[Executed] = (),
+    short: bool = False,
 ) -> Iterator[Conversation]:
-    """Up to `count` conversations about bugs in `module`; `short` ones end after the edit."""
+    """Up to `count` conversations about bugs in `module`, and one about each of `executed`.
+
+    elsewhere: functions of modules seen before, shown as further suspects now and then; this module's are added.
+    short: end after the edit.
+    """
     prepared = prepare(module, keep_docstrings=rng.random() < PLAIN_DOCSTRINGS)
     if prepared is None:
         return
-    for _ in range(min(count, 4 * len(prepared.functions))):
-        bug = draw_bug(module, prepared, rng)
-        if bug is None:
-            continue
-        failure = draw_failure(Target(bug.path, bug.mutant, bug.mutation.line, bug.buggy), rng)
-        conversation = episode(bug, failure, _other_suspects(bug, prepared, others, rng), rng, short=short)
+    found = [executed_bug(module, prepared, record, rng) for record in executed]
+    found += [draw_bug(module, prepared, rng) for _ in range(min(count, 4 * len(prepared.functions)))]
+    for pair in filter(None, found):
+        conversation = episode(*pair, _other_suspects(pair[0], prepared, elsewhere, rng), rng, short=short)
         if conversation is not None:
             yield conversation
+    for function in rng.sample(prepared.functions, min(4, len(prepared.functions))):
+        elsewhere.append(_suspect(repository_path(module, rng), function))
 
 
-def draw_bug(module: Module, prepared: Prepared, rng: random.Random) -> Bug | None:
-    """A random bug in a random function, and the edit that repairs it."""
+def draw_bug(module: Module, prepared: Prepared, rng: random.Random) -> tuple[Bug, DrawnFailure | None] | None:
+    """A random bug in a random function, with an invented failure."""
     function = rng.choice(prepared.functions)
     mutation = mutate(prepared.source, rng, function.start, function.end)
-    if mutation is None or not (mutation.before or mutation.after):
+    bug = _bug(repository_path(module, rng), prepared.source, function, mutation) if mutation else None
+    return (bug, draw_failure(bug.target, rng)) if bug else None
+
+
+def executed_bug(
+    module: Module, prepared: Prepared, record: Executed, rng: random.Random
+) -> tuple[Bug, DrawnFailure] | None:
+    """A bug that was run, with its real failure; None where it can't be told in `prepared` (docstrings gone)."""
+    line = prepared.line(record.line)
+    lines = prepared.source.split("\n")
+    size = len(record.before)
+    if tuple(lines[line - 1 : line - 1 + size]) != record.before:
         return None
+    source = "\n".join([*lines[: line - 1], *record.after, *lines[line - 1 + size :]])
+    mutation = Mutation(record.operator, line, record.before, record.after, source)
+    function = Function(record.function, prepared.line(record.start), prepared.line(record.end))
+    bug = _bug(repository_path(module, rng), prepared.source, function, mutation)
+    if bug is None:
+        return None
+    frames: list[tuple[int, str]] = []
+    for number, name in record.fault.frames:
+        if record.growth and number > record.end + record.growth:
+            return None  # lines behind a mutation that adds or drops some were counted without it
+        behind = record.growth if number > record.line + len(record.after) - 1 else 0
+        frames.append((prepared.line(number - behind) + behind, name))
+    return bug, show_failure(bug.target, record.check, Fault(tuple(frames), record.fault.errors), rng)
+
+
+def _bug(path: str, sound: str, function: Function, mutation: Mutation) -> Bug | None:
     buggy = tuple(mutation.source.removesuffix("\n").split("\n"))
     edit = repairing_edit(buggy, mutation, function)
     if edit is None:
         return None
-    end = function.end + len(mutation.after) - len(mutation.before)
-    mutant = Function(function.name, function.start, end)
-    return Bug(repository_path(module, rng), prepared.source, buggy, function, mutant, mutation, edit)
+    mutant = Function(function.name, function.start, function.end + len(mutation.after) - len(mutation.before))
+    return Bug(path, sound, buggy, function, mutant, mutation, edit)
 
 
 def episode(
@@ -209,20 +258,20 @@ def _give_up(talk: Conversation, bug: Bug, shown: TestFailure, rng: random.Rando
     return True
 
 
-def _other_suspects(bug: Bug, prepared: Prepared, others: Sequence[Module], rng: random.Random) -> list[Suspect]:
+def _other_suspects(bug: Bug, prepared: Prepared, elsewhere: deque[Suspect], rng: random.Random) -> list[Suspect]:
     chosen: list[Suspect] = []
     for _ in range(rng.choice((0, 1, 2, 2, 2))):
-        if rng.random() < 0.7:
-            other, place = rng.choice(prepared.functions), bug.path
+        if elsewhere and rng.random() < 0.1:
+            other = rng.choice(elsewhere)
         else:
-            module = rng.choice(others)
-            elsewhere = prepare(module, keep_docstrings=True) if rng.random() < 0.2 else None
-            if elsewhere is None:
-                continue
-            other, place = rng.choice(elsewhere.functions), repository_path(module, rng)
-        if other != bug.function and all(s.name != other.name for s in chosen):
-            chosen.append(Suspect(place, *view_span(other.start, other.end, other.start), other.name))
+            other = _suspect(bug.path, rng.choice(prepared.functions))
+        if other.start != bug.function.start and all(s.name != other.name for s in chosen):
+            chosen.append(other)
     return chosen
+
+
+def _suspect(path: str, function: Function) -> Suspect:
+    return Suspect(path, *view_span(function.start, function.end, function.start), function.name)
 
 
 def _issue(name: str, rng: random.Random) -> str:

@@ -28,12 +28,14 @@ from clover_agent.progress import Progress
 from clover_agent.prompts import Suspect, compact_task
 from clover_agent.repository import Copy, copy_repository
 from clover_agent.strategy import Attempt, plan
+from clover_agent.target_tests import RunTargetsFirst, TargetTests
 from clover_agent.trajectory import trajectory
 from clover_agent.verdicts import Verdict
 from clover_agent.verify import Baseline, Verification, failing_ids, judge_baseline, report_json, verify
 from sandboxes.config import SandboxConfig
 from sandboxes.docker_sandbox import DockerSandbox
 from sandboxes.image import DEFAULT_IMAGE
+from tools.protocol import Tool
 from tools.registry import Registry, standard_tools
 from tools.render import TestReport
 from tools.testing import run_test_command
@@ -218,7 +220,7 @@ class _Task:
         reserve = VERIFY_SHARE * baseline.report.seconds + 3.0
         start = sandbox.checkpoint()
         tried: set[bytes] = set()
-        registry = Registry(standard_tools(self.request.test, self.request.test_timeout))
+        registry = Registry(self._tools(sandbox, baseline, compact=compact))
         for number, attempt in enumerate(plan(suspects, self.request.seed), 1):
             if number > most or time.monotonic() > self.deadline - reserve:
                 return
@@ -267,6 +269,14 @@ class _Task:
         sampling = Sampling(temperature=attempt.temperature, seed=attempt.seed)
         agent = Agent(backend, registry, sandbox, self.observer)
         return agent.run(opening, Limits(max_turns=turns, deadline=deadline), sampling, attempt=number)
+
+    def _tools(self, sandbox: DockerSandbox, baseline: Baseline, *, compact: bool) -> list[Tool]:
+        command, timeout = self.request.test, self.request.test_timeout
+        tools = list(standard_tools(command, timeout))
+        if not compact or baseline.report.collection_errors:
+            return tools
+        quick = RunTargetsFirst(TargetTests(sandbox, command, baseline.targets, timeout), command, timeout)
+        return [quick if tool.name == quick.name else tool for tool in tools]
 
     def _opening(self, backend: Backend, baseline: Baseline, attempt: Attempt) -> list[Message]:
         failures = (*baseline.report.failed, *baseline.report.collection_errors)

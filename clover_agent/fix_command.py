@@ -47,9 +47,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(options: argparse.Namespace) -> int:
     """Run it; returns the verdict's exit code."""
+    from clover_agent.console import Console
     from clover_agent.fix import FixRequest, run_fix
     from clover_agent.repository import check_repository
-    from clover_agent.console import Console
     from sandboxes.image import DEFAULT_IMAGE
 
     if not options.test.strip():

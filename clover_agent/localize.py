@@ -16,13 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from clover_agent.plugins import place
 from clover_agent.prompts import Suspect, view_span
 from sandboxes.protocol import Sandbox
 from tools.render import TestFailure, TestReport
 from tools.testing import run_test_command
 
 TRACE_SECONDS = 20.0
-PYTHON_MINORS = range(8, 16)
 MAX_SUSPECTS = 12
 MISSED = 0.02  # weight of a line that not all failing tests run
 DEEPEST, ON_TRACEBACK, NAMED = 3.0, 1.5, 1.5
@@ -40,17 +40,12 @@ class Coverage:
 
 def traced_run(sandbox: Sandbox, command: str, timeout: float) -> tuple[TestReport, Coverage | None]:
     """Run the tests with the trace plugin; no coverage where the command does not start pytest, or it broke off."""
-    source = (Path(__file__).parent / "assets" / "clover_trace.py").read_bytes()
-    folder = PurePosixPath(sandbox.put_private("trace/clover_trace.py", source)).parent
-    for minor in PYTHON_MINORS:  # found as user packages too, where the command sets PYTHONPATH itself
-        sandbox.put_private(f"trace/lib/python3.{minor}/site-packages/clover_trace.py", source)
+    folder, environment = place(sandbox, "clover_trace")
     out = f"{folder}/coverage.json"
-    environment = {
+    environment |= {
         "CLOVER_TRACE_OUT": out,
         "CLOVER_TRACE_ROOT": sandbox.workspace,
         "CLOVER_TRACE_SECONDS": str(TRACE_SECONDS),
-        "PYTHONPATH": str(folder),
-        "PYTHONUSERBASE": str(folder),
     }
     report = run_test_command(sandbox, command, timeout=timeout, addopts="-p clover_trace", env=environment)
     data = sandbox.read_private(out)

@@ -17,6 +17,7 @@ from typing import Any
 
 from clover_agent.localize import is_test_file
 from clover_agent.repository import apply_patch, changed_files, commit_all, diff_folders
+from clover_agent.target_tests import TargetTests
 from clover_agent.verdicts import Verdict
 from sandboxes.config import SandboxConfig
 from sandboxes.docker_sandbox import DockerSandbox
@@ -141,11 +142,13 @@ def verify(
             if verdict is Verdict.REGRESSED:  # a test that only fails now and then is no regression
                 reports.append(run_test_command(sandbox, command, timeout=timeout))
                 verdict, reason = _judge(reports[1], baseline)
-            while verdict is Verdict.FIXED and len(reports) < repeats:
-                reports.append(run_test_command(sandbox, command, timeout=timeout))
-                verdict, reason = _judge(reports[-1], baseline)
-                if verdict is not Verdict.FIXED:
-                    verdict, reason = Verdict.FLAKY, f"repeated runs disagree: {reason}"
+            if verdict is Verdict.FIXED:
+                named = [name for name in baseline.targets if name not in _collection_ids(baseline.report)]
+                alone = TargetTests(sandbox, command, named, timeout)
+                while verdict is Verdict.FIXED and len(reports) < repeats:
+                    reports.append(alone.run() or run_test_command(sandbox, command, timeout=timeout))
+                    if not reports[-1].ok or set(named) - set(reports[-1].passed) - set(baseline.flaky):
+                        verdict, reason = Verdict.FLAKY, "the failing tests pass once and fail when repeated"
         return Verification(verdict, reason, graded, restored, tuple(reports), tree, image)
 
 

@@ -128,7 +128,8 @@ class Files:
             raise ValueError(f"not a checkpoint: {token!r}")
         saved = f"{self._private}/saved/{token}"
         self._must(
-            f"[ -d {saved} ] && cd {self._workspace} && find . -mindepth 1 -delete && cp -a {saved}/. {self._workspace}/"
+            f"[ -d {saved} ] && cd {self._workspace} && find . -mindepth 1 -delete && "
+            f"cp -a {saved}/. {self._workspace}/"
         )
 
     def diff(self) -> bytes:

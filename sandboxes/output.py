@@ -63,7 +63,7 @@ class Head:
 
 
 def clean(data: bytes) -> str:
-    """Bytes as text without escape sequences and control characters; overwritten lines (bare CR) keep their last state."""
+    """Bytes as text without escape sequences and control characters; of lines overwritten by CR the last state."""
     data = _ESCAPE.sub(b"", data).replace(b"\r\n", b"\n")
     data = _CARRIAGE.sub(b"", data)
     return _CONTROL.sub("", data.decode("utf-8", "replace"))

@@ -1,0 +1,50 @@
+"""The failing tests alone: a quick answer while a small model tries, and the repeats of a verification."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from clover_agent.plugins import place
+from sandboxes.protocol import Sandbox
+from tools.protocol import Observation
+from tools.render import TestReport, render_report
+from tools.testing import RunTests, run_test_command
+
+
+class TargetTests:
+    """Some tests of a command's, by id, in one sandbox."""
+
+    def __init__(self, sandbox: Sandbox, command: str, targets: Sequence[str], timeout: float) -> None:
+        """targets: pytest ids; where there are none, or the command runs no pytest, `run` gives None."""
+        self._sandbox, self._command, self._timeout = sandbox, command, timeout
+        self._targets = frozenset(targets)
+        if targets:
+            self._folder, self._environment = place(sandbox, "clover_select")
+            chosen = sandbox.put_private("clover_select/targets", "\n".join(targets).encode())
+            self._environment["CLOVER_SELECT_FILE"] = chosen
+
+    def run(self) -> TestReport | None:
+        """Their results; None where they could not be run alone."""
+        if not self._targets:
+            return None
+        report = run_test_command(
+            self._sandbox, self._command, timeout=self._timeout, addopts="-p clover_select", env=self._environment
+        )
+        seen = {*report.passed, *(failure.test_id for failure in report.failed)}
+        return report if report.structured and self._targets <= seen else None
+
+
+class RunTargetsFirst(RunTests):
+    """`run_tests` that answers with the failing tests alone while they still fail, and else runs everything."""
+
+    def __init__(self, targets: TargetTests, command: str, timeout: float) -> None:
+        super().__init__(command, timeout)
+        self._first = targets
+
+    def run(self, arguments: Mapping[str, Any], sandbox: Sandbox) -> Observation:
+        """See RunTests."""
+        report = None if arguments.get("tests") else self._first.run()
+        if report is None or report.ok:
+            return super().run(arguments, sandbox)
+        return Observation(render_report(report), data={"report": report, "whole": True, "ok": False})

@@ -1,0 +1,116 @@
+"""What a command may not do, tried from inside; and what is left behind, which is nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import docker
+import pytest
+
+from sandboxes.client import connect
+from sandboxes.docker_sandbox import DockerSandbox
+from sandboxes.janitor import LABEL, sweep
+from sandboxes.protocol import SandboxError
+
+pytestmark = pytest.mark.docker
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 -c \"import socket; socket.create_connection(('1.1.1.1', 53), 2)\"",
+        "touch /etc/x",
+        "touch /usr/bin/x",
+        "echo 1 > /proc/sys/kernel/hostname",
+        "echo 1 > /sys/kernel/mm/ksm/run",
+        "mount -t tmpfs none /mnt",
+        "chown 0 /workspace/a.py",
+        "su -c id root",
+        "ls /var/run/docker.sock",
+        "kill -9 1",
+        "mknod /tmp/dev c 1 3",
+        "chroot / true",
+    ],
+)
+def test_is_refused(sandbox: DockerSandbox, command: str) -> None:
+    assert sandbox.run(command, timeout=10).exit_code not in {0, None}
+
+
+def test_commands_run_without_privileges(sandbox: DockerSandbox) -> None:
+    status = sandbox.run("id -u; grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status").output.split()
+    assert status == ["1000", "CapBnd:", "0" * 16, "NoNewPrivs:", "1"] or status[0] == "1000"
+    assert "CapEff:\t" + "0" * 16 in sandbox.run("cat /proc/self/status").output
+    assert "NoNewPrivs:\t1" in sandbox.run("cat /proc/self/status").output
+
+
+def test_nothing_of_the_host_environment_comes_in(sandbox: DockerSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
+    assert "hunter2" not in sandbox.run("env").output
+
+
+def test_a_full_disk_ends_the_command_only(sandbox: DockerSandbox) -> None:
+    result = sandbox.run("head -c 200M /dev/zero > big")
+    assert result.exit_code not in {0, None}
+    assert "No space left" in result.output
+    assert sandbox.run("rm -f big; echo fine").output == "fine\n"
+
+
+def test_too_much_memory_ends_the_command_only(sandbox: DockerSandbox) -> None:
+    assert sandbox.run("python3 -c 'bytearray(3 << 30)'", timeout=60).exit_code not in {0, None}
+    assert sandbox.run("echo fine").output.endswith("fine\n")
+
+
+def test_a_fork_bomb_is_contained(start: Callable[..., DockerSandbox]) -> None:
+    sandbox = start(pids=100)
+    sandbox.run(":(){ :|:& };:", timeout=2)
+    assert sandbox.run("echo fine", timeout=20).output.endswith("fine\n")
+
+
+def test_a_container_removed_from_outside_is_named(start: Callable[..., DockerSandbox]) -> None:
+    sandbox = start()
+    docker.from_env().containers.get(sandbox._id).remove(force=True)
+    with pytest.raises(SandboxError, match=r"container is gone|stopped"):
+        sandbox.run("echo x", timeout=5)
+    sandbox.close()
+
+
+def test_a_missing_image_says_what_to_do(start: Callable[..., DockerSandbox]) -> None:
+    with pytest.raises(SandboxError, match="clover-agent sandbox build"):
+        start(image="no-such-image:1")
+
+
+def test_no_engine_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nonexistent.sock")
+    with pytest.raises(SandboxError, match="no Docker engine answers"):
+        connect()
+
+
+def test_after_a_sigkill_the_next_sweep_leaves_nothing(engine: None, tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from sandboxes.docker_sandbox import DockerSandbox\n"
+        "s = DockerSandbox.start(Path(sys.argv[1])); print(s._id, flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    container = process.stdout.readline().strip()
+    client = connect()
+    assert sweep(client) == 0  # its owner lives
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    time.sleep(0.1)
+    assert sweep(client) >= 1
+    assert container not in [c.id for c in client.containers.list(all=True, filters={"label": LABEL})]
+
+
+def test_close_removes_the_container(start: Callable[..., DockerSandbox]) -> None:
+    sandbox = start()
+    container = sandbox._id
+    sandbox.close()
+    sandbox.close()
+    assert container not in [c.id for c in connect().containers.list(all=True)]

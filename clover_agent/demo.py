@@ -68,7 +68,8 @@ def show(
     """Draw a bug, have it repaired, tell what happened: progress on `err`, the outcome on `out`."""
     from clover_agent.console import Console
     from clover_agent.fix import FixRequest, run_fix
-    from clover_agent.injection import TEST_COMMAND, commit_all, copy_library, inject
+    from clover_agent.injection import TEST_COMMAND, copy_library, inject
+    from clover_agent.repository import commit_all
 
     console = Console(err or sys.stderr, blocks)
     with tempfile.TemporaryDirectory(prefix="clover-demo-") as scratch:
@@ -78,7 +79,7 @@ def show(
         with trial(folder) as noticed:
             bug = inject(folder, random.Random(seed), noticed)
         console.say("a bug is in: neither you nor the model know which; it is told at the end")
-        commit_all(folder, "tidbits")
+        commit_all(folder)
         request = FixRequest(path=folder, test=TEST_COMMAND, time_limit=time_limit, seed=seed)
         result = run_fix(request, console, backend)
     print(report(bug, result, seed), end="", file=out or sys.stdout, flush=True)

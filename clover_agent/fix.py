@@ -324,7 +324,7 @@ class _Task:
             run_folder=self.folder,
             seconds=time.monotonic() - self.started,
             before=baseline.report,
-            after=graded.reports[-1] if graded is not None and graded.reports else None,
+            after=_last_whole(graded.reports) if graded is not None else None,
             attempts=len(self.episodes),
             turns=sum(episode.turns for episode in self.episodes),
             calls=sum(episode.calls for episode in self.episodes),
@@ -333,3 +333,8 @@ class _Task:
             dirty=self.copy.dirty,
             evidence=evidence,
         )
+
+
+def _last_whole(reports: Sequence[TestReport]) -> TestReport | None:
+    """The last run of the whole command: repeats run the target tests alone."""
+    return max(reversed(reports), key=lambda report: report.total, default=None)

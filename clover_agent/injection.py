@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import random
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,19 +53,6 @@ def inject(folder: Path, rng: random.Random, noticed: Callable[[str, bytes], boo
     raise InjectionError(
         f"none of {_MAX_DRAWS} random bugs made a test of the demo library fail: do its tests run in the sandbox?"
     )
-
-
-def commit_all(folder: Path, message: str) -> None:
-    """Make `folder` a git repository with one commit that holds all of it, whatever the user's git settings say."""
-    settings = (
-        "user.name=clover-agent",
-        "user.email=clover-agent@localhost",
-        "commit.gpgsign=false",
-        "core.autocrlf=false",
-    )
-    options = [option for setting in settings for option in ("-c", setting)]
-    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "--no-verify", "-m", message]):
-        subprocess.run(["git", "-C", str(folder), *options, *arguments], check=True, stdin=subprocess.DEVNULL)
 
 
 def _functions(file: Path) -> list[tuple[Path, int, int]]:

@@ -95,7 +95,7 @@ def test_tasks_are_committed_bugs_on_covered_lines_that_the_tests_notice(tmp_pat
         repo = tmp_path / "tasks" / task.id / "repo"
         status = subprocess.run(["git", "-C", str(repo), "status", "--porcelain"], check=True, capture_output=True)
         log = subprocess.run(["git", "-C", str(repo), "log", "--format=%s"], check=True, capture_output=True, text=True)
-        assert (status.stdout, log.stdout) == (b"", "mini 1.0\n")
+        assert (status.stdout, log.stdout) == (b"", "base\n")
         assert (repo / "LICENSE").exists()
         assert len(task.before) == 1
         assert "untested" not in task.before[0]

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from clover_agent.injection import commit_all
+from clover_agent.repository import commit_all
 
 
 @dataclass(frozen=True)
@@ -52,5 +52,5 @@ def write_task(folder: Path, task: Task, base: Path, source: str) -> None:
     shutil.rmtree(folder / task.id, ignore_errors=True)
     shutil.copytree(base, repo)
     (repo / task.path).write_bytes(source.encode())
-    commit_all(repo, f"{task.package} {task.version}")
+    commit_all(repo)
     (folder / task.id / "task.json").write_text(json.dumps(asdict(task), indent=1) + "\n")

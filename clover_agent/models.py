@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ def model_folder(name: str) -> Path:
 
 def load_embedded(name: str = EMBEDDED, threads: int | None = None) -> EmbeddedBackend:
     """The embedded engine with a checkpoint. Raises CheckpointError or TokenizerError."""
+    # Waiting threads that spin cost a factor of several where other programs want the same cores.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from clover_agent.backends.embedded import EmbeddedBackend
     from engine.engine import Engine
     from engine.errors import CheckpointError

@@ -91,6 +91,10 @@ class Sandbox(Protocol):
         """Binary-safe `git diff` of the start of the sandbox's life against the workspace now, new files included."""
         ...
 
+    def tree(self) -> str:
+        """Git's tree hash of the workspace now, build output left out: equal trees test equal."""
+        ...
+
     def close(self) -> None:
         """Remove the container. Safe to call twice."""
         ...

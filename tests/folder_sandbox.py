@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -15,7 +16,10 @@ from sandboxes.protocol import CommandResult, WorkspacePathError
 
 
 class FolderSandbox:
-    """Every command runs in a fresh bash in the folder, which becomes a git repository if it is none."""
+    """Every command runs in a fresh bash in the folder, which becomes a git repository if it is none.
+
+    `python3` is the interpreter of the tests, so that pytest is there.
+    """
 
     image_id = "folder"
 
@@ -34,7 +38,8 @@ class FolderSandbox:
 
     def run(self, command: str, *, timeout: float = 60.0, env: Mapping[str, str] | None = None) -> CommandResult:
         start = time.monotonic()
-        variables = {"PATH": os.environ["PATH"], "HOME": str(self._private), **(env or {})}
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        variables = {"PATH": path, "HOME": str(self._private), **(env or {})}
         process = subprocess.Popen(
             ["bash", "-c", command],
             cwd=self._folder,
@@ -68,6 +73,7 @@ class FolderSandbox:
         return sorted(name for name in names if not name.startswith(".git/"))
 
     def put_private(self, name: str, data: bytes) -> str:
+        (self._private / name).parent.mkdir(parents=True, exist_ok=True)
         (self._private / name).write_bytes(data)
         return str(self._private / name)
 
@@ -90,6 +96,10 @@ class FolderSandbox:
     def diff(self) -> bytes:
         self._git("add", "-AN")
         return self._git("diff", "--binary")
+
+    def tree(self) -> str:
+        self._git("add", "-A", ".")
+        return self._git("write-tree").decode().strip()
 
     def close(self) -> None:
         shutil.rmtree(self._private, ignore_errors=True)

@@ -3,10 +3,13 @@
 A corpus is one xz file of JSON lines: {"package", "version", "licence", "path", "source"}. Packages named in an
 exclude list never enter it, in any version or vendored copy; tests, data tables and generated modules stay out.
 Building one reads archives only: nothing of a package is run.
+
+python -m clover_agent.nano.corpus OUT ARCHIVE... --exclude FILE [--unwanted ARCHIVE...] writes OUT and OUT's manifest.json.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import hashlib
 import io
@@ -28,7 +31,7 @@ PACKAGE_CHARACTERS = 3_000_000  # of one package at most, so that no single styl
 HELD_OUT_SHARE = 0.06
 
 _PERMISSIVE = re.compile(r"\b(MIT|BSD|Apache|ISC|PSF|Python Software Foundation|Unlicense|0BSD|HPND|CC0)\b", re.I)
-_COPYLEFT = re.compile(r"\b(A?GPL|LGPL|General Public|EUPL|Proprietary|CC-BY-NC)\b|GPLv", re.I)
+_COPYLEFT = re.compile(r"\b(A?GPL|LGPL|General Public|EUPL|MPL|Mozilla|Proprietary|CC-BY-NC)\b|GPLv", re.I)
 _LEFT_OUT = re.compile(
     r"(^|/)(tests?|testing|_?vendor(ed)?|_vendored_packages|examples?|benchmarks?|docs?|locale|locales|migrations|"
     r"idlelib|lib2to3|turtledemo|humaneval|mbpp|quixbugs|swe_?bench)(/|$)|(^|/)(test_[^/]*|[^/]*_test|conftest|"
@@ -61,12 +64,30 @@ def read_corpus(path: str | Path, *, held_out_packages: bool = False) -> list[Mo
     return [module for module in modules if held_out(module.package) == held_out_packages]
 
 
-def build(archives: Iterable[Path], exclude: set[str], out: Path, limit: int) -> dict[str, dict[str, str]]:
+def build(
+    archives: Iterable[Path],
+    exclude: set[str],
+    out: Path,
+    limit: int,
+    *,
+    unwanted: Iterable[Path] = (),
+    standard_library: bool = True,
+) -> dict[str, dict[str, str]]:
     """Write a corpus of the standard library and `archives` (wheels and source archives), at most `limit` characters.
 
-    Returns the manifest: version, licence and number of modules by package.
+    exclude: names of packages, and of modules and folders wherever they are. unwanted: archives whose code stays out
+    also where another package has copied a function of it. Returns the manifest: version, licence and number of
+    modules by package.
     """
-    packages = [list(_standard_library()), *(list(_archive(path)) for path in sorted(archives))]
+    packages = [list(_standard_library())] if standard_library else []
+    packages += [list(_archive(path)) for path in sorted(archives)]
+    copied = {
+        body
+        for path in unwanted
+        for name, data in _members(path)
+        if name.endswith(".py")
+        for body in _bodies(data.decode("utf-8", "replace"))
+    }
     banned = {_normal(name) for name in exclude}
     seen: set[str] = set()
     chosen: list[Module] = []
@@ -79,6 +100,8 @@ def build(archives: Iterable[Path], exclude: set[str], out: Path, limit: int) ->
                 continue
             digest = hashlib.sha256(re.sub(r"\s+", "", module.source).encode()).hexdigest()
             if digest in seen or not _usable(module.source) or len(module.source) > room:
+                continue
+            if copied and not copied.isdisjoint(_bodies(module.source)):
                 continue
             seen.add(digest)
             room -= len(module.source)
@@ -113,6 +136,19 @@ def _usable(source: str) -> bool:
     return any(isinstance(node, ast.FunctionDef) for node in ast.walk(tree))
 
 
+def _bodies(source: str) -> Iterator[bytes]:
+    """A digest of every function of six lines or more: of its statements, whatever their layout; docstring left out."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (node.end_lineno or 0) - node.lineno >= 5:
+            body = node.body if ast.get_docstring(node, clean=False) is None else node.body[1:]
+            if len(body) > 1:
+                yield hashlib.sha256("".join(map(ast.dump, body)).encode()).digest()
+
+
 def _standard_library() -> Iterator[Module]:
     root = Path(sysconfig.get_path("stdlib"))
     version = ".".join(map(str, sys.version_info[:3]))
@@ -125,7 +161,9 @@ def _standard_library() -> Iterator[Module]:
 
 def _archive(path: Path) -> Iterator[Module]:
     files = dict(_members(path))
-    about = next((data for name, data in files.items() if re.search(r"(\.dist-info/METADATA|/PKG-INFO)$", name)), None)
+    about = next(
+        (data for name, data in files.items() if re.search(r"(\.dist-info/METADATA|(^|/)PKG-INFO)$", name)), None
+    )
     if about is None:
         return
     meta = message_from_string(about.decode("utf-8", "replace"))
@@ -164,3 +202,24 @@ def _module(package: str, version: str, licence: str, path: str, data: bytes) ->
 
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "_", name).lower()
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Build a corpus from the command line."""
+    parser = argparse.ArgumentParser(prog="clover_agent.nano.corpus", description="Build the training corpus.")
+    parser.add_argument("out", type=Path, help="the corpus, .jsonl.xz")
+    parser.add_argument("archives", type=Path, nargs="*", help="wheels and .tar.gz source archives")
+    parser.add_argument("--exclude", type=Path, required=True, help="names of packages to leave out, one a line")
+    parser.add_argument("--unwanted", type=Path, nargs="*", default=[], help="archives whose functions stay out, too")
+    parser.add_argument("--characters", type=int, default=100_000_000, help="size limit of the source text")
+    options = parser.parse_args(arguments)
+    lines = options.exclude.read_text(encoding="utf-8").splitlines()
+    exclude = {line.strip() for line in lines if line.strip() and not line.startswith("#")}
+    manifest = build(options.archives, exclude, options.out, options.characters, unwanted=options.unwanted)
+    text = json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False)
+    options.out.with_name("manifest.json").write_text(text + "\n", encoding="utf-8")
+    print(f"{len(manifest)} packages, {sum(int(entry['modules']) for entry in manifest.values())} modules")
+
+
+if __name__ == "__main__":
+    main()

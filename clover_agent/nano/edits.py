@@ -43,9 +43,12 @@ class Edit:
 
 
 def repairing_edit(buggy: Sequence[str], mutation: Mutation, function: Function) -> Edit | None:
-    """The edit that undoes a mutation. Where lines only come or go, the line above them serves as anchor."""
+    """The edit that undoes a mutation; None where it can't be told to the str_replace tool.
+
+    Where lines only come or go, the lines above them, up to one that is not blank, serve as anchor.
+    """
     line, old, new = mutation.line, mutation.after, mutation.before
-    if not old or not new:
+    while not (new and "".join(old).strip()):
         line -= 1
         if line < function.start:
             return None
@@ -63,7 +66,7 @@ def wrong_change(source: str, edit: Edit, rng: random.Random) -> Edit | None:
         return None
     at = slip.line - edit.line
     new = (*edit.new[:at], *slip.after, *edit.new[at + len(slip.before) :])
-    if not new or new in (edit.old, edit.new) or any(len(text) > MAX_LINE for text in new):
+    if not "".join(new).strip() or new in (edit.old, edit.new) or any(len(text) > MAX_LINE for text in new):
         return None
     return Edit(edit.line, edit.old, new)
 
@@ -71,7 +74,7 @@ def wrong_change(source: str, edit: Edit, rng: random.Random) -> Edit | None:
 def needless_change(source: str, edit: Edit, function: Function, rng: random.Random) -> Edit | None:
     """A change of lines of the buggy function that were right all along. source: the sound text."""
     slip = mutate(source, rng, function.start, function.end)
-    if slip is None or not slip.before or not slip.after or len(slip.before) != len(slip.after):
+    if slip is None or len(slip.before) != len(slip.after) or not "".join(slip.after).strip():
         return None
     repaired = range(edit.line, edit.line + len(edit.new))
     if slip.line + len(slip.before) > repaired.start and slip.line < repaired.stop:

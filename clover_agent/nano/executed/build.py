@@ -26,7 +26,7 @@ MODULE_SECONDS = 20.0
 MEMORY = 2 << 30
 
 
-def collect(module: Module, seed: int) -> Iterator[str]:
+def collect(module: Module, seed: int) -> Iterator[bytes]:
     """JSON lines of `Executed`, made in a child process that may not write files and dies with its limits."""
     read, write = os.pipe()
     child = os.fork()
@@ -51,7 +51,7 @@ def collect(module: Module, seed: int) -> Iterator[str]:
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     os.close(read)
-    yield from data.decode().split("\n")[:-1]
+    yield from (line for line in data.splitlines(keepends=True) if line.endswith(b"\n"))
 
 
 def _confine() -> None:
@@ -81,11 +81,11 @@ def main(arguments: list[str] | None = None) -> None:
     stop = time.monotonic() + options.seconds
     count = number = 0
     out = options.out.resolve()
-    with tempfile.TemporaryDirectory() as folder, lzma.open(out, "wt", encoding="utf-8") as lines:
+    with tempfile.TemporaryDirectory() as folder, lzma.open(out, "wb") as lines:
         os.chdir(folder)
         for number, module in enumerate(modules):
             for line in collect(module, options.seed):
-                lines.write(line + "\n")
+                lines.write(line)
                 count += 1
             if number % 200 == 0:
                 print(f"{number} of {len(modules)} modules, {count} failures", file=sys.stderr, flush=True)

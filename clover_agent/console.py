@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-from clover_agent.events import EpisodeEnded, EpisodeStarted, Noted, ToolEnded, ToolStarted
+from clover_agent.events import EpisodeEnded, Noted, ToolEnded, ToolStarted
 from clover_agent.limits import Ending
 from clover_agent.progress import Progress
 from clover_agent.unmasking import Unmasking, harmless
@@ -41,8 +41,6 @@ class Console:
                     self._blocks(event)
             case Progress():
                 self.say(event.text)
-            case EpisodeStarted():
-                self.say(f"attempt {event.attempt} with {event.model}")
             case ToolStarted() if event.call.arguments is not None and event.call.name != "finish":
                 self.say(f"  {event.call.name} {brief(event.call.name, event.call.arguments)}".rstrip())
             case ToolEnded() if event.observation.is_error:

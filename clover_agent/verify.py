@@ -7,15 +7,13 @@ changes to them). The whole command runs once, then the target tests again; ever
 from __future__ import annotations
 
 import dataclasses
-import re
 import shutil
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from clover_agent.localize import is_test_file
+from clover_agent.protected import protected_files
 from clover_agent.repository import apply_patch, changed_files, commit_all, diff_folders
 from clover_agent.target_tests import TargetTests
 from clover_agent.verdicts import Verdict
@@ -23,11 +21,6 @@ from sandboxes.config import SandboxConfig
 from sandboxes.docker_sandbox import DockerSandbox
 from tools.render import TestReport
 from tools.testing import run_test_command
-
-_RUNNER_FILES = re.compile(
-    r"(^|/)(conftest\.py|pytest\.ini|\.pytest\.ini|tox\.ini|setup\.cfg|pyproject\.toml|noxfile\.py|Makefile|\.coveragerc|"
-    r"sitecustomize\.py|usercustomize\.py|[^/]+\.pth|pytest\.py|_pytest/.*|pytest/.*|unittest/.*|unittest\.py)$"
-)
 
 
 @dataclass(frozen=True)
@@ -102,16 +95,6 @@ def judge_baseline(first: TestReport, second: TestReport | None) -> tuple[Verdic
     return None, "", baseline
 
 
-def protected_files(names: Sequence[str]) -> list[str]:
-    """Those of the changed files that decide how tests run."""
-    return [name for name in names if is_protected(name)]
-
-
-def is_protected(name: str) -> bool:
-    """Whether a file is a test or configures the runner."""
-    return is_test_file(name) or bool(_RUNNER_FILES.search(name)) or "tests" in PurePosixPath(name).parts[:-1]
-
-
 def verify(
     base: Path,
     patch: bytes,
@@ -128,7 +111,7 @@ def verify(
         folder = Path(temporary) / "graded"
         shutil.copytree(base, folder, symlinks=True, ignore=shutil.ignore_patterns(".git"))
         commit_all(folder)
-        restored = () if allow_test_changes else tuple(protected_files(changed_files(folder, patch)))
+        restored = () if allow_test_changes else tuple(protected_files(folder, changed_files(folder, patch)))
         if fault := apply_patch(folder, patch, exclude=restored):
             return Verification(Verdict.NOT_FIXED, f"the patch does not apply: {fault}", patch, restored, (), "", "")
         graded = diff_folders(folder)

@@ -51,7 +51,6 @@ def test_an_attempt_reads_as_a_short_story() -> None:
         object(),
     ) == [
         "baseline: 1 of 3 tests fails",
-        "attempt 1 with nano",
         "  str_replace a.py:3",
         "  refused: old_str does not occur",
         "  run_tests",

@@ -14,7 +14,7 @@ _GROWTH = 256  # rows that a full key/value buffer grows by at least
 
 @dataclass
 class AttentionState:
-    """Keys and values of one full-attention layer, [kv_heads, capacity, head_dim] each; the first `length` rows hold."""
+    """Keys and values of a full-attention layer, [kv_heads, capacity, head_dim] each; the first `length` rows count."""
 
     keys: Tensor
     values: Tensor

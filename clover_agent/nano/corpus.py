@@ -4,7 +4,8 @@ A corpus is one xz file of JSON lines: {"package", "version", "licence", "path",
 exclude list never enter it, in any version or vendored copy; tests, data tables and generated modules stay out.
 Building one reads archives only: nothing of a package is run.
 
-python -m clover_agent.nano.corpus OUT ARCHIVE... --exclude FILE [--unwanted ARCHIVE...] writes OUT and OUT's manifest.json.
+python -m clover_agent.nano.corpus OUT ARCHIVE... --exclude FILE [--unwanted ARCHIVE...]
+writes OUT and, beside it, manifest.json.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ HELD_OUT_SHARE = 0.06
 
 _PERMISSIVE = re.compile(r"\b(MIT|BSD|Apache|ISC|PSF|Python Software Foundation|Unlicense|0BSD|HPND|CC0)\b", re.I)
 _COPYLEFT = re.compile(r"\b(A?GPL|LGPL|General Public|EUPL|MPL|Mozilla|Proprietary|CC-BY-NC)\b|GPLv", re.I)
+_METADATA = re.compile(r"(\.dist-info/METADATA|(^|/)PKG-INFO)$")
 _LEFT_OUT = re.compile(
     r"(^|/)(tests?|testing|_?vendor(ed)?|_vendored_packages|examples?|benchmarks?|docs?|locale|locales|migrations|"
     r"idlelib|lib2to3|turtledemo|humaneval|mbpp|quixbugs|swe_?bench)(/|$)|(^|/)(test_[^/]*|[^/]*_test|conftest|"

@@ -89,7 +89,8 @@ def test_only_permissive_licences(tmp_path: Path) -> None:
     archives = [
         wheel(tmp_path, name, licence, {f"{name}/core.py": FILLER + f"name = {name!r}\n"})
         for name, licence in (
-            ("a", "MIT"), ("b", "GPLv3"), ("c", "LGPL-2.1 or BSD"), ("d", "Apache-2.0"), ("e", "MPL-2.0 AND MIT"), ("f", ""),
+            ("a", "MIT"), ("b", "GPLv3"), ("c", "LGPL-2.1 or BSD"), ("d", "Apache-2.0"), ("e", "MPL-2.0 AND MIT"),
+            ("f", ""),
         )
     ]  # fmt: skip
     assert corpus(tmp_path, archives, set()) == {"a/core.py", "d/core.py"}

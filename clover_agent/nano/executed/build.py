@@ -29,32 +29,34 @@ MEMORY = 2 << 30
 def collect(module: Module, seed: int) -> Iterator[bytes]:
     """JSON lines of `Executed`, made in a child process that may not write files and dies with its limits."""
     read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.close(read)
-            _confine()
-            with os.fdopen(write, "w", encoding="utf-8") as out:
-                for found in try_module(module, random.Random(f"{seed}/{module.package}/{module.path}")):
-                    out.write(json.dumps(asdict(found), ensure_ascii=True) + "\n")
-                    out.flush()
-        finally:
-            os._exit(0)
-    os.close(write)
-    data = b""
-    deadline = time.monotonic() + MODULE_SECONDS
-    while (left := deadline - time.monotonic()) > 0 and select.select([read], [], [], left)[0]:
-        piece = os.read(read, 1 << 16)
-        if not piece:
-            break
-        data += piece
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    os.close(read)
+    with tempfile.TemporaryDirectory() as folder:
+        child = os.fork()
+        if child == 0:
+            try:
+                os.close(read)
+                _confine(folder)
+                with os.fdopen(write, "w", encoding="utf-8") as out:
+                    for found in try_module(module, random.Random(f"{seed}/{module.package}/{module.path}")):
+                        out.write(json.dumps(asdict(found), ensure_ascii=True) + "\n")
+                        out.flush()
+            finally:
+                os._exit(0)
+        os.close(write)
+        data = b""
+        deadline = time.monotonic() + MODULE_SECONDS
+        while (left := deadline - time.monotonic()) > 0 and select.select([read], [], [], left)[0]:
+            piece = os.read(read, 1 << 16)
+            if not piece:
+                break
+            data += piece
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(read)
     yield from (line for line in data.splitlines(keepends=True) if line.endswith(b"\n"))
 
 
-def _confine() -> None:
+def _confine(folder: str) -> None:
+    os.chdir(folder)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CPU, (int(MODULE_SECONDS), int(MODULE_SECONDS) + 1))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -80,9 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
     gc.freeze()
     stop = time.monotonic() + options.seconds
     count = number = 0
-    out = options.out.resolve()
-    with tempfile.TemporaryDirectory() as folder, lzma.open(out, "wb") as lines:
-        os.chdir(folder)
+    with lzma.open(options.out, "wb") as lines:
         for number, module in enumerate(modules):
             for line in collect(module, options.seed):
                 lines.write(line)

@@ -88,7 +88,8 @@ def judge_baseline(first: TestReport, second: TestReport | None) -> tuple[Verdic
     if first.structured and not failed:
         what = "ran no test" if not first.total else f"ended with status {first.exit_code} though no test failed"
         return Verdict.NO_TESTS, f"the test command {what}: check it", baseline
-    if not first.structured and first.exit_code in {5, 126, 127}:
+    misused = first.exit_code == 4 and any(line.startswith("ERROR: ") for line in first.output.splitlines())  # pytest's
+    if not first.structured and (misused or first.exit_code in {5, 126, 127}):
         return Verdict.NO_TESTS, f"the test command found no tests (status {first.exit_code}): check it", baseline
     if first.structured and not targets:
         return Verdict.FLAKY, f"the failing tests pass when repeated: {', '.join(flaky[:3])}", baseline

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from clover_agent.models import CHECKPOINTS
 from clover_agent.nano.measure import breaking, building
 from clover_agent.nano.measure.__main__ import main, read_rows, spread
 from clover_agent.nano.measure.packages import PACKAGES, Package
@@ -195,3 +196,10 @@ def test_no_tasks_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_there_are_enough_packages_and_each_is_named_once() -> None:
     names = [package.name for package in PACKAGES]
     assert len(names) == len(set(names)) >= 20
+
+
+def test_no_measured_package_was_trained_on() -> None:
+    manifest = json.loads((CHECKPOINTS / "clover-nano" / "training-packages.json").read_text())
+    trained = {name.lower().replace("_", "-") for name in manifest}
+    assert len(trained) > 100
+    assert trained.isdisjoint(package.name.lower().replace("_", "-") for package in PACKAGES)

@@ -51,6 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     from clover_agent.models import load_embedded
 
     seed = secrets.randbelow(1_000_000) if arguments.seed is None else arguments.seed
+    print(f"loading {arguments.model}", file=sys.stderr, flush=True)
     backend = load_embedded(arguments.model)
     blocks = None if arguments.no_blocks else blocks_of(backend, sys.stderr)
     return show(backend, seed, arguments.time_limit, blocks=blocks)

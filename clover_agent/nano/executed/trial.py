@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import random
 import signal
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -26,6 +28,26 @@ class _Expired(BaseException):
     pass
 
 
+@dataclass(frozen=True)
+class Call:
+    """A call that gives `value` in the sound module, or raises the built-in exception of that name."""
+
+    source: str
+    value: Any = None
+    exception: str = ""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A function to be called. owner: the top-level statement that holds it; form: a call with `{init}` and
+    `{arguments}` to be filled in; hints: literals of its body."""
+
+    owner: ast.FunctionDef | ast.ClassDef
+    function: ast.FunctionDef
+    form: str
+    hints: tuple[str, ...]
+
+
 def try_module(module: Module, rng: random.Random) -> Iterator[Executed]:
     """Bugs of a module's functions with the checks that notice them.
 
@@ -43,41 +65,32 @@ def try_module(module: Module, rng: random.Random) -> Iterator[Executed]:
         part = slice_for(tree, bound, node)
         if part is None:
             continue
-        for function, call, hints in _callables(node):
+        for function, form in _callables(node):
             if MIN_LINES <= (function.end_lineno or 0) - first_line(function) + 1 <= MAX_LINES:
-                yield from _try_function(module, node, part, function, form=call, hints=hints, rng=rng)
+                yield from _try_function(module, part, Subject(node, function, form, literals(function)), rng)
 
 
-def _callables(node: ast.FunctionDef | ast.ClassDef) -> Iterator[tuple[ast.FunctionDef, str, tuple[str, ...]]]:
-    """Functions with the form of a call: `{init}` and `{arguments}` are to be filled in."""
+def _callables(node: ast.FunctionDef | ast.ClassDef) -> Iterator[tuple[ast.FunctionDef, str]]:
+    """Functions with the form of a call."""
     if isinstance(node, ast.FunctionDef):
-        if not any(isinstance(part, ast.Yield | ast.YieldFrom) for part in ast.walk(node)):
-            yield node, f"{node.name}({{arguments}})", literals(node)
-        else:
-            yield node, f"list({node.name}({{arguments}}))", literals(node)
+        generator = any(isinstance(part, ast.Yield | ast.YieldFrom) for part in ast.walk(node))
+        yield node, f"list({node.name}({{arguments}}))" if generator else f"{node.name}({{arguments}})"
         return
     for function in node.body:
         if not isinstance(function, ast.FunctionDef):
             continue
         marks = {ast.unparse(mark) for mark in function.decorator_list}
-        hints = literals(function)
-        if function.name in ("__init__", "__new__") or (function.name.startswith("__") and not function.args.args):
-            continue
-        if not marks and not function.name.startswith("__"):
-            yield function, f"{node.name}({{init}}).{function.name}({{arguments}})", hints
+        if not marks and function.name in ("__len__", "__repr__", "__str__", "__bool__"):
+            yield function, f"{function.name.strip('_')}({node.name}({{init}}))"
+        elif not marks and not function.name.startswith("__"):
+            yield function, f"{node.name}({{init}}).{function.name}({{arguments}})"
         elif marks in ({"staticmethod"}, {"classmethod"}):
-            yield function, f"{node.name}.{function.name}({{arguments}})", hints
+            yield function, f"{node.name}.{function.name}({{arguments}})"
         elif marks in ({"property"}, {"cached_property"}):
-            yield function, f"{node.name}({{init}}).{function.name}", hints
-        elif function.name in ("__len__", "__repr__", "__str__", "__bool__") and not marks:
-            word = function.name.strip("_")
-            yield function, f"{word}({node.name}({{init}}))", hints
+            yield function, f"{node.name}({{init}}).{function.name}"
 
 
-def _try_function(
-    module: Module, owner: ast.FunctionDef | ast.ClassDef, part: Slice, function: ast.FunctionDef, *,
-    form: str, hints: tuple[str, ...], rng: random.Random,
-) -> Iterator[Executed]:  # fmt: skip
+def _try_function(module: Module, part: Slice, subject: Subject, rng: random.Random) -> Iterator[Executed]:
     file = f"<corpus>/{module.path}"
     name = PurePosixPath(module.path).with_suffix("").as_posix().replace("/", ".")
     try:
@@ -85,9 +98,10 @@ def _try_function(
             space = part.namespace(name, file)
     except (Exception, _Expired, SystemExit):
         return
-    calls = _telling_calls(owner, function, form, hints=hints, space=space, rng=rng)
+    calls = _telling_calls(subject, space, rng)
     if not calls:
         return
+    function = subject.function
     start, end = first_line(function), function.end_lineno or function.lineno
     seen: set[str] = set()
     for _ in range(MUTANTS):
@@ -95,7 +109,8 @@ def _try_function(
         if mutation is None or mutation.source in seen:
             continue
         seen.add(mutation.source)
-        found = _noticed(mutation, owner, part, calls, name=name, file=file, rng=rng)
+        space = _mutant(mutation, subject.owner, part, name, file)
+        found = _noticed(space, calls, file, rng) if space is not None else None
         if found is not None:
             yield Executed(
                 module.package, module.path, function.name, start, end, mutation.operator, mutation.line,
@@ -103,23 +118,21 @@ def _try_function(
             )  # fmt: skip
 
 
-def _telling_calls(
-    owner: ast.FunctionDef | ast.ClassDef, function: ast.FunctionDef, form: str, *,
-    hints: tuple[str, ...], space: dict[str, Any], rng: random.Random,
-) -> list[tuple[str, Any, str]]:  # fmt: skip
-    """Calls with what they give: (source, value, "") or (source, None, exception's name)."""
+def _telling_calls(subject: Subject, space: dict[str, Any], rng: random.Random) -> list[Call]:
+    """Calls with different results, the same each time; none where no call gives a plain value."""
+    owner, function = subject.owner, subject.function
     init = None
-    if isinstance(owner, ast.ClassDef) and "{init}" in form:
+    if isinstance(owner, ast.ClassDef) and "{init}" in subject.form:
         init = next((n for n in owner.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"), None)
     static = any(ast.unparse(mark) == "staticmethod" for mark in function.decorator_list)
     method = isinstance(owner, ast.ClassDef) and not static
-    found: dict[str, tuple[str, Any, str]] = {}
-    raising: dict[str, tuple[str, Any, str]] = {}
+    found: dict[str, Call] = {}
+    raising: dict[str, Call] = {}
     fruitless = 0
     for _ in range(GUESSES):
-        made = guess(init, rng, hints, skip_first=True) if init is not None else ""
-        given = guess(function, rng, hints, skip_first=method)
-        call = form.replace("{init}", made).replace("{arguments}", given)
+        made = guess(init, rng, subject.hints, skip_first=True) if init is not None else ""
+        given = guess(function, rng, subject.hints, skip_first=method)
+        call = subject.form.replace("{init}", made).replace("{arguments}", given)
         if len(call) > 140:
             continue
         outcome = _outcome(call, space)
@@ -131,9 +144,9 @@ def _telling_calls(
         kind, text, value = outcome
         if kind == "raises":
             if text not in ("TypeError", "AttributeError", "NameError", "RecursionError", "SystemExit"):
-                raising.setdefault(text, (call, None, text))
+                raising.setdefault(text, Call(call, exception=text))
         elif value is not None or found:
-            found.setdefault(text, (call, value, ""))
+            found.setdefault(text, Call(call, value))
         if len(found) >= CALLS:
             break
     if not found:
@@ -144,12 +157,13 @@ def _telling_calls(
 
 
 def _outcome(call: str, space: dict[str, Any]) -> tuple[str, str, Any] | None:
+    """("value", its repr, value) or ("raises", exception's name, None); None for anything that can't be expected."""
     try:
         with _Limit(CALL_SECONDS):
             value = eval(call, dict(space))
             text = repr(value) if _plain(value) else ""
     except Exception as fault:
-        known = getattr(__import__("builtins"), type(fault).__name__, None)
+        known = getattr(builtins, type(fault).__name__, None)
         return ("raises", type(fault).__name__, None) if known is type(fault) else None
     except (_Expired, SystemExit):
         return None
@@ -168,22 +182,27 @@ def _plain(value: Any, depth: int = 0) -> bool:
     return all(_plain(part, depth + 1) for part in parts)
 
 
-def _noticed(
-    mutation: Mutation, owner: ast.FunctionDef | ast.ClassDef, part: Slice, calls: list[tuple[str, Any, str]], *,
-    name: str, file: str, rng: random.Random,
-) -> tuple[Check, Fault] | None:  # fmt: skip
-    """The first check that fails on the mutant; None where none does, or the mutant hangs or can't be loaded."""
+def _mutant(
+    mutation: Mutation, owner: ast.FunctionDef | ast.ClassDef, part: Slice, name: str, file: str
+) -> dict[str, Any] | None:
+    """The names of the slice with the mutation in it; None where it can't be loaded."""
     start = first_line(owner)
     end = (owner.end_lineno or start) + len(mutation.after) - len(mutation.before)
     text = "\n" * (start - 1) + "\n".join(mutation.source.split("\n")[start - 1 : end])
     try:
-        replacement = ast.parse(text).body[0]
         with _Limit(2):
-            space = part.namespace(name, file, replacement)
+            return part.namespace(name, file, ast.parse(text).body[0])
     except (Exception, _Expired, SystemExit):
         return None
-    for call, value, exception in calls:
-        check = check_raises(call, exception, rng) if exception else check_value(call, value, rng)
+
+
+def _noticed(space: dict[str, Any], calls: list[Call], file: str, rng: random.Random) -> tuple[Check, Fault] | None:
+    """The first check that fails in `space`; None where none does, or one hangs."""
+    for call in calls:
+        if call.exception:
+            check = check_raises(call.source, call.exception, rng)
+        else:
+            check = check_value(call.source, call.value, rng)
         try:
             with _Limit(4 * CALL_SECONDS):
                 fault = run_check(check, space, file)

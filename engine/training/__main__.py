@@ -12,6 +12,8 @@ from typing import Any
 
 from engine.errors import EngineError
 
+LENGTHS = (288, 384, 480, 576, 768, 960, 1152, 1440)
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m engine.training", description=__doc__)
@@ -29,8 +31,10 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--seconds", type=float, required=True, help="wall time to train")
     train.add_argument("--steps", type=int, default=0, help="stop after so many steps at the latest")
     train.add_argument("--rows", type=int, default=184320, help="clean tokens a batch (default %(default)s)")
-    train.add_argument("--lengths", type=_numbers, default=(288, 384, 480, 576, 768, 960, 1152, 1440), metavar="N,N,...",
-                       help="bucket lengths: multiples of --noise, of 32, and divisors of --rows")  # fmt: skip
+    train.add_argument(
+        "--lengths", type=_numbers, default=LENGTHS, metavar="N,N,...",
+        help="bucket lengths: multiples of --noise, of 32, and divisors of --rows",
+    )  # fmt: skip
     train.add_argument("--noise", type=int, default=96, help="clean tokens for each noisy block (default %(default)s)")
     train.add_argument("--rate", type=float, default=3e-3, help="peak learning rate (default %(default)s)")
     train.add_argument("--workers", type=int, default=0, help="data processes; 0 makes the run repeatable")

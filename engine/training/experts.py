@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -41,9 +42,9 @@ def grouped(x: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
     """Rows x [n, in] in expert order times each expert's weight [experts, out, in]^T; ends: int32 [experts]."""
     transposed = weight.to(x.dtype).transpose(-1, -2)
     if x.is_cuda and x.dtype == torch.bfloat16:
-        return torch._grouped_mm(x, transposed, offs=ends)
+        return torch._grouped_mm(x, transposed, offs=ends)  # pyright: ignore[reportPrivateImportUsage]
     starts = [0, *ends.tolist()]
-    return torch.cat([x[a:b] @ transposed[e] for e, (a, b) in enumerate(zip(starts, starts[1:], strict=False))])
+    return torch.cat([x[a:b] @ transposed[e] for e, (a, b) in enumerate(pairwise(starts))])
 
 
 def _top(probabilities: Tensor, top_k: int) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,7 @@ bfloat16 on a GPU, float32 in tests. Norms, router, softmax and everything of th
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +62,7 @@ def forward(
         hidden = mixer(layer, config, hidden, rope, layout, compiled)
         hidden, loss = piece(_experts, compiled)(
             hidden,
-            *(layer[name] for name in _EXPERT_WEIGHTS),
+            [layer[name] for name in _EXPERT_WEIGHTS],
             config.num_experts_per_tok,
             config.norm_topk_prob,
             config.rms_norm_eps,
@@ -83,9 +83,14 @@ _EXPERT_WEIGHTS = (
 )
 
 
-def _experts(hidden: Tensor, norm: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    *parts, top_k, renormalise, eps = rest
-    mixed, loss = mixture(rms_norm(hidden, norm, eps), *parts, top_k, renormalise)
+def _experts(
+    hidden: Tensor, weights: Sequence[Tensor], top_k: int, renormalise: bool, eps: float
+) -> tuple[Tensor, Tensor]:
+    norm, router, gate_up, down, shared_gate, shared_up, shared_down, shared_scale = weights
+    mixed, loss = mixture(
+        rms_norm(hidden, norm, eps), router, gate_up, down, shared_gate, shared_up, shared_down, shared_scale,
+        top_k, renormalise,
+    )  # fmt: skip
     return hidden + mixed, loss
 
 

@@ -52,7 +52,7 @@ def add_noise(
     beyond = position >= end[..., None]
     flat = position.clamp(max=tokens.shape[1] - 1).flatten(1)
     targets = tokens.gather(1, flat).view_as(position).masked_fill(beyond, pad_id)
-    masked = draw_masks((*start.shape, block), tokens.device, generator)
+    masked = draw_masks((start.shape[0], start.shape[1], block), tokens.device, generator)
     counted = masked & present[..., None]
     return Noise(
         start,

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from engine.config import CloverConfig
 from engine.model.norms import rms_norm
-from engine.training.forward import Weights, piece, forward, linear
+from engine.training.forward import Weights, forward, linear, piece
 from engine.training.layout import lay_out
 from engine.training.noise import add_noise, draw_rows
 from engine.training.packing import Shape

@@ -63,7 +63,7 @@ class Optimizer:
         A step whose gradient is not finite changes nothing but the moments' decay.
         """
         gradients = [p.grad for p in self._all if p.grad is not None]
-        norm = torch.stack(torch._foreach_norm(gradients)).norm()
+        norm = torch.stack(torch._foreach_norm(gradients)).norm()  # pyright: ignore[reportPrivateImportUsage]
         finite = norm.isfinite()
         scale = torch.where(finite, (clip / (norm + 1e-6)).clamp(max=1.0), 0.0)
         for gradient in gradients:

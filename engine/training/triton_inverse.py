@@ -28,5 +28,5 @@ def substitution_inverse(a: Tensor) -> Tensor:
     """(I + a)^-1 of strictly lower triangular a [N, n, n], float32, CUDA, n a power of two."""
     source = a.contiguous()
     target = torch.empty_like(source)
-    _substitute[(source.shape[0],)](source, target, source.shape[-1], num_warps=1)
+    _substitute[(source.shape[0],)](source, target, source.shape[-1], num_warps=1)  # pyright: ignore[reportCallIssue]
     return target

@@ -73,7 +73,7 @@ def build(source: str, folder: Path, steps: int, exported: list[Path]) -> Traine
 
 def test_a_tiny_model_learns_its_answers_and_the_engine_model_gives_them(source: str, tmp_path: Path) -> None:
     exported: list[Path] = []
-    trainer = build(source, tmp_path, 120, exported)
+    trainer = build(source, tmp_path, 200, exported)
     trainer.run()
     log = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     steps = [record for record in log if record["event"] == "step"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -88,7 +89,8 @@ def _run(folder: Path, options: argparse.Namespace) -> int:
         results.unlink(missing_ok=True)
     done = {row.id for row in read_rows(results)}
     chosen = [task for task in spread(tasks, options.limit) if task.id not in done]
-    settings = Options(options.time_limit, options.python, options.model, options.seed)
+    threads = max(1, (os.cpu_count() or 1) // options.workers)
+    settings = Options(options.time_limit, options.python, threads, options.model, options.seed)
 
     def one(task: Task) -> Row:
         return run_task(task, folder / "tasks", settings)

@@ -24,10 +24,14 @@ _GRACE = 300.0  # seconds beyond the product's own limit, for its start, verific
 
 @dataclass(frozen=True)
 class Options:
-    """How the product is run. extra: more arguments of `clover-agent fix`. python: checks its patches."""
+    """How the product is run. threads: cores for its engine. extra: more arguments of `clover-agent fix`.
+
+    python: the interpreter that checks its patches.
+    """
 
     time_limit: float
     python: str
+    threads: int
     model: str = ""
     seed: int = 0
     extra: tuple[str, ...] = ()
@@ -80,7 +84,8 @@ def run_task(task: Task, folder: Path, options: Options) -> Row:
     ]
     command += ["--model", options.model] if options.model else []
     start = time.monotonic()
-    code, peak_mb = _run(command, place, options.time_limit + _GRACE)
+    env = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "CLOVER_HOME": str(place / "state")}
+    code, peak_mb = _run(command, env, place, options.time_limit + _GRACE)
     seconds = time.monotonic() - start
     result = _result(place / "result.json")
     check, exact = check_patch(task, place / "repo", patch, options.python)
@@ -110,10 +115,12 @@ def _result(file: Path) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _run(command: list[str], place: Path, limit: float) -> tuple[int, float]:
+def _run(command: list[str], env: Mapping[str, str], place: Path, limit: float) -> tuple[int, float]:
     """Exit code (-1: stopped at `limit` seconds) and peak resident memory in MB of one command."""
     with (place / "result.json").open("wb") as out, (place / "stderr.txt").open("wb") as err:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
+        process = subprocess.Popen(
+            command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+        )
         deadline, stopped = time.monotonic() + limit, False
         while True:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)

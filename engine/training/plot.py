@@ -41,6 +41,6 @@ def plot(log: Path, picture: Path) -> None:
             right.plot(*zip(*found, strict=True), marker="o", linestyle="--", label=f"held out: {name}")
     right.set(ylabel="% of held-out edits", ylim=(0, 100))
     handles = [(*left.get_legend_handles_labels(), *right.get_legend_handles_labels())][0]
-    left.legend(handles[0] + handles[2], handles[1] + handles[3], loc="center right")
+    left.legend(handles[0] + handles[2], handles[1] + handles[3], loc="upper center")
     figure.tight_layout()
     figure.savefig(picture, dpi=110)

@@ -39,7 +39,8 @@ class FolderSandbox:
     def run(self, command: str, *, timeout: float = 60.0, env: Mapping[str, str] | None = None) -> CommandResult:
         start = time.monotonic()
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        variables = {"PATH": path, "HOME": str(self._private), **(env or {})}
+        plain = {"PATH": path, "HOME": str(self._private), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        variables = {**plain, **(env or {})}
         process = subprocess.Popen(
             ["bash", "-c", command],
             cwd=self._folder,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -42,7 +43,8 @@ class Old(unittest.TestCase):
 
 def run(folder: Path, *arguments: str) -> Results | None:
     command = [sys.executable, "-m", "pytest", "-q", "--junitxml=r.xml", "-o", "junit_family=xunit1", "--tb=short"]
-    subprocess.run([*command, *arguments], cwd=folder, capture_output=True, check=False)
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    subprocess.run([*command, *arguments], cwd=folder, env=env, capture_output=True, check=False)
     return read_junit((folder / "r.xml").read_bytes())
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from clover_agent.agent import Agent, Episode
 from clover_agent.backends.protocol import Backend, Sampling
+from clover_agent.edit_choice import EditChoice
 from clover_agent.eventlog import EventLog, read_log
 from clover_agent.events import Observer, ignore
 from clover_agent.limits import Ending, Limits, total
@@ -40,8 +41,8 @@ from tools.registry import Registry, standard_tools
 from tools.render import TestReport
 from tools.testing import run_test_command
 
-COMPACT_TURNS, FULL_TURNS = 12, 100
-COMPACT_ATTEMPTS, FULL_ATTEMPTS = 32, 1
+COMPACT_TURNS, FULL_TURNS = 8, 100
+COMPACT_ATTEMPTS, FULL_ATTEMPTS = 64, 1
 SLOW_TESTS = 20.0  # seconds: above it the tests are not run a second time under the tracer
 VERIFY_SHARE = 4.0  # test runs' worth of time that is kept for verification
 
@@ -221,14 +222,27 @@ class _Task:
         start = sandbox.checkpoint()
         tried: set[bytes] = set()
         registry = Registry(self._tools(sandbox, baseline, compact=compact))
-        for number, attempt in enumerate(plan(suspects, self.request.seed), 1):
-            if number > most or time.monotonic() > self.deadline - reserve:
+        choice = EditChoice(registry, sandbox) if compact else None
+        read: dict[Suspect | None, list[Message]] = {}  # conversations up to the first edit
+        exhausted: set[Suspect | None] = set()
+        for number, attempt in enumerate(plan(suspects), 1):
+            place = attempt.suspects[0] if attempt.suspects else None
+            if place in exhausted:
+                continue
+            if len(self.episodes) >= most or time.monotonic() > self.deadline - reserve:
                 return
             if number > 1:
                 sandbox.restore(start)
-            place = f" at {attempt.suspects[0].path}:{attempt.suspects[0].name}" if attempt.suspects else ""
-            self.say(f"attempt {number}{place}")
-            episode = self._episode(sandbox, backend, registry, baseline, attempt, number, self.deadline - reserve)
+            self.say(f"attempt {number}{f' at {place.path}:{place.name}' if place else ''}")
+            opening = read.get(place) or self._opening(backend, baseline, attempt)
+            turns = self.request.max_turns or (COMPACT_TURNS if compact else FULL_TURNS)
+            sampling = Sampling(seed=self.request.seed, accept=choice)
+            agent = Agent(backend, registry, sandbox, self.observer)
+            limits = Limits(max_turns=turns, deadline=self.deadline - reserve)
+            episode = agent.run(opening, limits, sampling, attempt=len(self.episodes) + 1)
+            read.setdefault(place, _up_to_edit(episode.messages))
+            if choice is not None and choice.exhausted:
+                exhausted.add(place)
             self.episodes.append(episode)
             patch = sandbox.diff() if episode.edits else b""
             if not patch.strip() or patch in tried:
@@ -253,22 +267,6 @@ class _Task:
                 self.best = graded
             if graded.verdict is Verdict.FIXED:
                 return
-
-    def _episode(
-        self,
-        sandbox: DockerSandbox,
-        backend: Backend,
-        registry: Registry,
-        baseline: Baseline,
-        attempt: Attempt,
-        number: int,
-        deadline: float,
-    ) -> Episode:
-        opening = self._opening(backend, baseline, attempt)
-        turns = self.request.max_turns or (COMPACT_TURNS if backend.profile == "compact" else FULL_TURNS)
-        sampling = Sampling(temperature=attempt.temperature, seed=attempt.seed)
-        agent = Agent(backend, registry, sandbox, self.observer)
-        return agent.run(opening, Limits(max_turns=turns, deadline=deadline), sampling, attempt=number)
 
     def _tools(self, sandbox: DockerSandbox, baseline: Baseline, *, compact: bool) -> list[Tool]:
         command, timeout = self.request.test, self.request.test_timeout
@@ -338,3 +336,13 @@ class _Task:
 def _last_whole(reports: Sequence[TestReport]) -> TestReport | None:
     """The last run of the whole command: repeats run the target tests alone."""
     return max(reversed(reports), key=lambda report: report.total, default=None)
+
+
+def _up_to_edit(messages: Sequence[Message]) -> list[Message]:
+    """A conversation's beginning: all before the first turn that changes a file."""
+    changing = {"str_replace", "create", "insert", "terminal"}
+    for index, message in enumerate(messages):
+        silent = message.role == "assistant" and not message.tool_calls
+        if silent or any(call.name in changing for call in message.tool_calls):
+            return list(messages[:index])
+    return list(messages[:1])

@@ -32,7 +32,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("--max-turns", metavar="N", type=positive, help="replies of the model in one attempt")
     parser.add_argument("--time-limit", metavar="SECONDS", type=seconds, default=600.0, help="in all (600)")
-    parser.add_argument("--attempts", metavar="N", type=positive, help="fresh starts at most (32 for small models)")
+    parser.add_argument("--attempts", metavar="N", type=positive, help="fresh starts at most (64 for small models)")
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="repeats a run (0)")
     parser.add_argument("--repeats", metavar="N", type=positive, default=3, help="verifying test runs (3)")
     parser.add_argument("--test-timeout", metavar="SECONDS", type=seconds, default=300.0, help="of one test run (300)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from clover_agent.plugins import place
@@ -38,7 +39,8 @@ class TargetTests:
 class RunTargetsFirst(RunTests):
     """`run_tests` that answers with the failing tests alone while they still fail, and else runs everything.
 
-    What failed once is remembered by the workspace's tree, since samples of a small model often repeat an edit.
+    A failure ends the attempt: a fresh one serves a small model better than a longer conversation. What failed once is
+    remembered by the workspace's tree.
     """
 
     def __init__(self, targets: TargetTests, command: str, timeout: float) -> None:
@@ -53,6 +55,7 @@ class RunTargetsFirst(RunTests):
         tree = sandbox.tree()
         report = self._failed.get(tree) or self._first.run()
         if report is None or report.ok:
-            return super().run(arguments, sandbox)
+            whole = super().run(arguments, sandbox)
+            return replace(whole, finished=not (whole.data or {}).get("ok"))
         self._failed[tree] = report
-        return Observation(render_report(report), data={"report": report, "whole": True, "ok": False})
+        return Observation(render_report(report), finished=True, data={"report": report, "whole": True, "ok": False})

@@ -16,6 +16,7 @@ from engine.decode.autoregressive import AutoregressiveDecoder
 from engine.decode.controls import Controls
 from engine.decode.diffusion import DiffusionDecoder
 from engine.decode.run import Decoder, Run, Step
+from engine.decode.search import ReplySearch
 from engine.errors import ContextLimitError, EngineError
 from engine.events import Event, Finished, Tokens
 from engine.generation_config import GenerationConfig
@@ -91,6 +92,25 @@ class Engine:
         prompt = list(prompt_ids)
         settings = self._settle(prompt, params)
         return self._events(prompt, settings, params.deadline)
+
+    def search(self, prompt_ids: Sequence[int], max_new_tokens: int = 256) -> ReplySearch:
+        """Replies to a prompt in the order of their probability. Raises as `generate` does."""
+        prompt = list(prompt_ids)
+        settings = self._settle(prompt, GenerationParams(max_new_tokens=max_new_tokens, mode="autoregressive"))
+        state, logits, cached = self._resume(prompt)
+        if cached < len(prompt):
+            logits = self._read(prompt[cached:], state, last=True)
+            self.prefix_cache.put(prompt, state.clone(), logits)
+        assert logits is not None
+        return ReplySearch(
+            self.model,
+            prompt,
+            state,
+            logits,
+            stop_ids=settings.controls.stop_ids,
+            banned=(self.config.mask_token_id,),
+            limit=settings.max_new_tokens,
+        )
 
     def _settle(self, prompt: list[int], params: GenerationParams) -> DecodeSettings:
         limit = self.config.max_position_embeddings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,9 @@ from clover_agent.messages import Message, Reply, Usage
 from tools.protocol import Tool
 
 if TYPE_CHECKING:
+    from engine.decode.search import ReplySearch
     from engine.engine import Engine
+    from engine.events import Finished
     from engine.params import GenerationParams, Mode
 
 PROFILES = ("compact", "full")
@@ -30,6 +33,7 @@ class EmbeddedBackend:
         self.name = name
         self.profile = profile or str(engine.generation_config.extra.get("agent_profile", "full"))
         self.engine = engine
+        self._searches: dict[tuple[int, ...], tuple[ReplySearch, list[int]]] = {}
         self._mode: Mode = mode
         if self.profile not in PROFILES:
             raise BackendError(f"agent_profile must be one of {', '.join(PROFILES)}, not {self.profile!r}")
@@ -55,47 +59,87 @@ class EmbeddedBackend:
         sampling: Sampling,
         on_event: Callable[[Any], None] | None = None,
     ) -> Reply:
-        """One assistant turn. Raises ContextOverflow, or BackendError for anything else that the engine refuses."""
+        """One assistant turn. Raises ContextOverflow, or BackendError for anything else that the engine refuses.
+
+        With `sampling.accept`, replies are tried in the order of their probability, and a later call with the same
+        messages goes on where the last one stopped; when nothing else is left, the most probable reply is given.
+        """
         from engine.errors import ContextLimitError, EngineError
-        from engine.events import Finished, Tokens
 
         full = self.profile == "full"
-        ids: list[int] = []
-        finished: Finished | None = None
         try:
             prompt = self.engine.tokenizer.encode_chat(
                 template_messages(messages), tools=template_tools(tools) if full else None, enable_thinking=full
             )
-            for event in self.engine.generate(prompt, self._params(sampling)):
-                if isinstance(event, Tokens):
-                    ids.extend(event.ids)
-                elif isinstance(event, Finished):
-                    finished = event
-                if on_event is not None:
-                    on_event(event)
+            first_call = 1 + sum(len(message.tool_calls) for message in messages)
+
+            def reply(ids: list[int], finished: Finished) -> Reply:
+                text = self.engine.tokenizer.decode(self._without_stop(ids))
+                usage, cut = _usage(finished), finished.reason != "stop"
+                return reply_from_text(text, tools, first_call=first_call, thinking=full, cut=cut, usage=usage)
+
+            if sampling.accept is None:
+                return reply(*self._generate(prompt, sampling, on_event))
+            return self._searched(prompt, sampling, sampling.accept, reply, on_event)
         except ContextLimitError as fault:
             raise ContextOverflow(str(fault)) from fault
         except EngineError as fault:
             raise BackendError(str(fault)) from fault
+
+    def _generate(
+        self, prompt: list[int], sampling: Sampling, on_event: Callable[[Any], None] | None
+    ) -> tuple[list[int], Finished]:
+        from engine.events import Finished, Tokens
+
+        ids: list[int] = []
+        finished: Finished | None = None
+        for event in self.engine.generate(prompt, self._params(sampling)):
+            if isinstance(event, Tokens):
+                ids.extend(event.ids)
+            elif isinstance(event, Finished):
+                finished = event
+            if on_event is not None:
+                on_event(event)
         assert finished is not None, "a generation ends with Finished"
-        if ids and ids[-1] in self.engine.generation_config.stop_ids:
-            ids.pop()
-        usage = Usage(
-            prompt_tokens=finished.prompt_tokens,
-            cached_tokens=finished.cached_tokens,
-            completion_tokens=finished.completion_tokens,
-            passes=finished.passes,
-            commits=finished.commits,
-            seconds=finished.seconds,
-        )
-        return reply_from_text(
-            self.engine.tokenizer.decode(ids),
-            tools,
-            first_call=1 + sum(len(message.tool_calls) for message in messages),
-            thinking=full,
-            cut=finished.reason != "stop",
-            usage=usage,
-        )
+        return ids, finished
+
+    def _searched(
+        self,
+        prompt: list[int],
+        sampling: Sampling,
+        accept: Callable[[Message], bool],
+        reply: Callable[[list[int], Finished], Reply],
+        on_event: Callable[[Any], None] | None,
+    ) -> Reply:
+        from engine.events import Finished
+
+        started = time.monotonic()
+        known = self._searches.get(tuple(prompt))
+        first: Reply | None = None
+        if known is None:
+            ids, finished = self._generate(prompt, sampling, on_event)
+            first = reply(ids, finished)
+            if finished.reason != "stop" or accept(first.message):
+                return first
+            search = self.engine.search(prompt)
+            search.begin(ids)
+            self._searches[tuple(prompt)] = (search, ids)
+        else:
+            search, ids = known
+
+        def over() -> bool:
+            return sampling.deadline is not None and time.monotonic() >= sampling.deadline
+
+        while (found := search.next(over)) is not None:
+            spent = Finished("stop", len(prompt), len(found.tokens), 0, 0, len(prompt), time.monotonic() - started)
+            answer = reply(list(found.tokens), spent)
+            if accept(answer.message):
+                return answer
+        spent = Finished("length" if over() else "stop", len(prompt), 0, 0, 0, len(prompt), time.monotonic() - started)
+        return first or reply(ids, spent)
+
+    def _without_stop(self, ids: list[int]) -> list[int]:
+        return ids[:-1] if ids and ids[-1] in self.engine.generation_config.stop_ids else ids
 
     def _params(self, sampling: Sampling) -> GenerationParams:
         from engine.params import GenerationParams
@@ -110,3 +154,14 @@ class EmbeddedBackend:
             )
         except ValueError as fault:
             raise BackendError(str(fault)) from fault
+
+
+def _usage(finished: Finished) -> Usage:
+    return Usage(
+        prompt_tokens=finished.prompt_tokens,
+        cached_tokens=finished.cached_tokens,
+        completion_tokens=finished.completion_tokens,
+        passes=finished.passes,
+        commits=finished.commits,
+        seconds=finished.seconds,
+    )

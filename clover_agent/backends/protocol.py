@@ -18,6 +18,7 @@ class Sampling:
     seed: int | None = None
     max_new_tokens: int | None = None
     deadline: float | None = None  # time.monotonic() at which generation stops with finish_reason "length"
+    accept: Callable[[Message], bool] | None = None  # look for the most probable reply that this accepts
 
 
 class BackendError(Exception):

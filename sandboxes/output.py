@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 
+# Each alternative stops at the next ESC, so that the time is linear whatever the bytes.
 _ESCAPE = re.compile(
     rb"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI
-    rb"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC
-    rb"|\x1b[PX^_].*?\x1b\\"  # DCS, SOS, PM, APC
-    rb"|\x1b[ -/]*[0-~]",
-    re.S,
+    rb"|\x1b[]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"  # OSC, DCS, SOS, PM, APC
+    rb"|\x1b[ -/]*[0-~]"
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_CARRIAGE = re.compile(rb"[^\n]*\r(?=[^\n])")
 
 
 class Head:
@@ -36,19 +34,6 @@ class Head:
             if len(self._tail) > 2 * self._tail_limit:
                 del self._tail[: -self._tail_limit]
 
-    def end(self) -> bytes:
-        """The last bytes seen, enough to hold a closing line."""
-        return bytes(self._tail[-self._tail_limit :]) if self._tail else bytes(self._head)
-
-    def cut(self, count: int) -> None:
-        """Take `count` bytes off the end."""
-        self.total -= count
-        taken = min(count, len(self._tail))
-        if taken:
-            del self._tail[-taken:]
-        if count > taken:
-            del self._head[taken - count :]
-
     @property
     def omitted(self) -> int:
         """Bytes between head and tail."""
@@ -64,6 +49,7 @@ class Head:
 
 def clean(data: bytes) -> str:
     """Bytes as text without escape sequences and control characters; of lines overwritten by CR the last state."""
-    data = _ESCAPE.sub(b"", data).replace(b"\r\n", b"\n")
-    data = _CARRIAGE.sub(b"", data)
+    data = _ESCAPE.sub(b"", data)
+    if b"\r" in data:
+        data = b"\n".join(line.rstrip(b"\r").rpartition(b"\r")[2] for line in data.split(b"\n"))
     return _CONTROL.sub("", data.decode("utf-8", "replace"))

@@ -1,53 +1,58 @@
 """A bash inside a container that stays between commands, spoken to over one attached exec.
 
-A command is one call of a wrapper function; a line with an unguessable token closes its output, so that what
-background children hold open never matters. When the shell dies (`exit`, `exec`, `kill -9 $$`, a limit) its status is
-reported and the next command starts a new shell in the same folder.
+A command is evaluated at the shell's top level; a line with an unguessable token then closes its output, so that what
+background children hold open, or print, never matters. When the shell dies (`exit`, `exec`, `kill -9 $$`) its status
+is reported and the next command starts a new shell in the same folder.
 """
 
 from __future__ import annotations
 
-import contextlib
+import re
 import secrets
-import select
 import shlex
-import socket
-import struct
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sandboxes.client import faults
+from sandboxes.frames import Frames
 from sandboxes.protocol import SandboxError
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-_WRAPPER = r"""
-__clover_run() {
-  local -x "${@:4}" __clover_none=
-  eval "$2" </dev/null
-  local __clover_status=$? __clover_pid __clover_alive=
+# Descriptor 250 is the stream to us, whatever a command does to the shell's 1 and 2. /proc/PID belongs to the user of
+# the process, so -O finds the shell's own kind. The closing line stays below PIPE_BUF: nothing can be written into it.
+_SETUP = r"""
+exec 250>&1
+__clover_with() { local -x "${@:2}"; eval "$1"; }
+__clover_end() {
+  local __clover_status=$1 __clover_pid __clover_alive=
   for __clover_pid in /proc/[0-9]*; do
     __clover_pid=${__clover_pid#/proc/}
-    [[ -O /proc/$__clover_pid && " $$ $3 " != *" $__clover_pid "* ]] && __clover_alive+=" $__clover_pid"
+    [[ -O /proc/$__clover_pid && " $$ $3 " != *" $__clover_pid "* && ${#__clover_alive} -lt 1000 ]] &&
+      __clover_alive+=" $__clover_pid"
   done
-  printf '\n%s %d %s%s\n' "$1" "$__clover_status" "$PWD" "//$__clover_alive"
+  builtin printf '\n%s %d%s\0%.2000s\0' "$2" "$__clover_status" "$__clover_alive" "$PWD" >&250
 }
 """
-_FRAME = struct.Struct(">BxxxI")
-_POLL = 0.25  # seconds of silence after which the shell is looked at
+_FIELDS = re.compile(rb"(\d+)((?: \d+)*)\x00([^\x00]*)\x00", re.S)
+_POLL = 0.25  # seconds between looks at whether the shell still lives
+_DRAIN = 0.05  # seconds of silence after which a dead shell's output is complete
+_START = 20.0  # seconds that a shell may take to appear
+
+
+class _Ended(Exception):
+    """The shell is gone."""
 
 
 class Sink(Protocol):
     """Where a command's output goes."""
 
-    def add(self, data: bytes) -> None: ...
-
-    def end(self) -> bytes: ...
-
-    def cut(self, count: int) -> None: ...
+    def add(self, data: bytes) -> None:
+        """Take the next bytes."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -71,10 +76,10 @@ class Shell:
         self._user = user
         self.folder = folder
         self._environment = dict(environment)
-        self._socket: socket.socket | None = None
+        self._frames: Frames | None = None
         self._exec = ""
+        self._late = b""
         self.pid = 0
-        self._frame: list[int] = []
 
     def run(
         self,
@@ -84,53 +89,82 @@ class Shell:
         *,
         env: Mapping[str, str] | None = None,
         ignore: tuple[int, ...] = (),
+        data: bytes | memoryview | None = None,
     ) -> ShellResult:
-        """Run a command; its output goes to `sink`. `ignore`: pids that are no survivors. Raises SandboxError."""
-        deadline = time.monotonic() + timeout
-        if "\x00" in command:
-            raise SandboxError("a command can't hold a NUL byte")
-        stream = self._open()
+        """Run a command; its output goes to `sink`. Raises SandboxError.
+
+        ignore: pids that are no survivors. data: the command's standard input, all of which it must read (without
+        it, /dev/null). At the limit the caller has to end the processes; the shell is let go.
+        """
+        frames = self._open()
         token = secrets.token_hex(16)
         given = [f"{name}={value}" for name, value in (env or {}).items()]
-        call = ["__clover_run", token, command, " ".join(map(str, ignore)), *given]
-        closing = f"\n{token} ".encode()
+        body = " ".join(map(shlex.quote, ["__clover_with", command, *given])) if given else command
+        line = (
+            f"eval {shlex.quote(body)} {'</dev/null ' if data is None else ''}>&250 2>&250; "
+            f'{{ __clover_end $? {token} "{" ".join(map(str, ignore))}"; }} 2>/dev/null\n'
+        )
         try:
-            stream.sendall((" ".join(map(shlex.quote, call)) + "\n").encode("utf-8", "surrogateescape"))
-            while True:
-                data = self._read(stream, deadline)
-                if data is None:
-                    self.kill()
-                    return ShellResult(None, timed_out=True)
-                if not data:
-                    return ShellResult(self._status(), died=True)
-                sink.add(data)
-                end = sink.end()
-                found = end.rfind(closing)
-                if found >= 0 and end.endswith(b"\n") and found + len(closing) < len(end):
-                    sink.cut(len(end) - found)
-                    status, rest = end[found + len(closing) : -1].split(b" ", 1)
-                    folder, _, alive = rest.rpartition(b"//")
-                    self.folder = folder.decode("utf-8", "surrogateescape") or "/"
-                    return ShellResult(int(status), survivors=tuple(map(int, alive.split())))
-        except ConnectionError:
+            frames.send(line.encode("utf-8", "surrogateescape"))
+            if data is not None:
+                frames.send(data)
+            closing = self._collect(frames, f"\n{token} ".encode(), sink, time.monotonic() + timeout)
+        except (_Ended, ConnectionError):
             return ShellResult(self._status(), died=True)
+        except BaseException as fault:
+            self.drop()  # what is left of this command's output must not become the next one's
+            if isinstance(fault, TimeoutError):
+                raise SandboxError("the sandbox takes no input any more: start again") from None
+            raise
+        if closing is None:
+            self.drop()
+            return ShellResult(None, timed_out=True)
+        self.folder = closing[3].decode("utf-8", "surrogateescape") or "/"
+        return ShellResult(int(closing[1]), survivors=tuple(map(int, closing[2].split())))
 
-    def kill(self) -> None:
-        """End every process of the shell's user in the container, whatever session or group it is in."""
-        with faults():
-            made = self._api.exec_create(self._container, ["/bin/bash", "-c", "kill -9 -1"], user=self._user)
-            self._api.exec_start(made["Id"], detach=False)
-        self._drop()
+    def drop(self) -> None:
+        """Hang up; the next command starts a new shell in the last folder."""
+        if self._frames is not None:
+            self._frames.close()
+        self._frames = None
+        self._late = b""
 
-    def close(self) -> None:
-        """Hang up."""
-        self._drop()
+    def _collect(self, frames: Frames, closing: bytes, sink: Sink, deadline: float) -> re.Match[bytes] | None:
+        """The closing line's fields, None at the deadline. Raises _Ended when the shell ended before it."""
+        held, self._late = self._late, b""
+        looked = time.monotonic()
+        alive = True
+        while True:
+            found = held.find(closing)
+            if found >= 0 and (fields := _FIELDS.match(held, found + len(closing))):
+                sink.add(held[:found])
+                self._late = held[fields.end() :]  # of background children
+                return fields
+            if found < 0:
+                cut = max(0, len(held) - len(closing) + 1)
+                sink.add(held[:cut])
+                held = held[cut:]
+            now = time.monotonic()
+            piece = frames.read(min(deadline, now + (_POLL if alive else _DRAIN))) if now < deadline else None
+            if piece:
+                held += piece
+            elif piece == b"" or not alive:
+                sink.add(held)
+                raise _Ended
+            elif time.monotonic() >= deadline:
+                sink.add(held)
+                return None
+            if alive and time.monotonic() - looked > _POLL:
+                looked = time.monotonic()
+                alive = self._is_running()
+                if not alive:  # its children may hold the stream open and print without end
+                    deadline = min(deadline, looked + _POLL)
 
-    def _open(self) -> socket.socket:
-        if self._socket is not None and _hung_up(self._socket):
-            self._drop()
-        if self._socket is not None:
-            return self._socket
+    def _open(self) -> Frames:
+        if self._frames is not None and self._frames.hung_up():
+            self.drop()
+        if self._frames is not None:
+            return self._frames
         with faults():
             made = self._api.exec_create(
                 self._container,
@@ -139,83 +173,38 @@ class Shell:
                 user=self._user,
                 environment=self._environment,
             )
-            attached = self._api.exec_start(made["Id"], socket=True)
-        self._exec = made["Id"]
-        self._attached = attached
-        stream: Any = getattr(attached, "_sock", attached)
-        stream.setblocking(True)
-        self._socket = stream
-        self._frame = []
-        stream.sendall(f"{_WRAPPER}\ncd {shlex.quote(self.folder)} 2>/dev/null\necho $$\n".encode())
-        first = b""
-        while not first.endswith(b"\n"):
-            data = self._read(stream, time.monotonic() + 20)
-            if not data:
-                self._drop()
-                raise SandboxError("the sandbox's shell did not start: the image needs bash")
-            first += data
-        self.pid = int(first.split()[-1])
-        return stream
-
-    def _read(self, stream: socket.socket, deadline: float) -> bytes | None:
-        """The next piece of output; b"" when the shell has ended, None at the deadline."""
-        while not _wait(stream, min(deadline, time.monotonic() + _POLL)):
-            if time.monotonic() >= deadline:
-                return None
-            if self._exec and not self._is_running():  # its children may hold the stream open
-                return b""
-        if not self._frame:
-            header = b""
-            while len(header) < _FRAME.size:
-                if not _wait(stream, deadline):
-                    return None
-                piece = stream.recv(_FRAME.size - len(header))
+            frames = Frames(self._api.exec_start(made["Id"], socket=True))
+            self._exec = made["Id"]
+            frames.send(f"{_SETUP}\ncd {shlex.quote(self.folder)} 2>/dev/null\necho $$\n".encode())
+            first = b""
+            while not first.endswith(b"\n"):
+                piece = frames.read(time.monotonic() + _START)
                 if not piece:
-                    return b""
-                header += piece
-            self._frame = [_FRAME.unpack(header)[1]]
-        if not _wait(stream, deadline):
-            return None
-        piece = stream.recv(min(self._frame[0], 1 << 18))
-        self._frame[0] -= len(piece)
-        if self._frame[0] <= 0 or not piece:
-            self._frame = []
-        return piece
+                    frames.close()
+                    raise SandboxError(f"the sandbox's shell did not start ({_said(first)}): the image needs bash")
+                first += piece
+        if not first.strip().isdigit():
+            frames.close()
+            raise SandboxError(f"the sandbox's shell did not start: {_said(first)}")
+        self.pid = int(first)
+        self._frames = frames
+        return frames
 
     def _status(self) -> int:
-        """Exit status of a shell that ended by itself."""
-        try:
-            with faults():
-                for _ in range(50):
-                    info = self._api.exec_inspect(self._exec)
-                    if not info["Running"]:
-                        return int(info["ExitCode"] if info["ExitCode"] is not None else -1)
-                    time.sleep(0.02)
-            return -1
-        finally:
-            self._drop()
+        """Exit status of a shell that ended by itself, -1 where the engine does not know it."""
+        self.drop()
+        with faults():
+            for _ in range(50):
+                info = self._api.exec_inspect(self._exec)
+                if not info["Running"]:
+                    return int(info["ExitCode"] if info["ExitCode"] is not None else -1)
+                time.sleep(0.02)
+        return -1
 
     def _is_running(self) -> bool:
         with faults():
             return bool(self._api.exec_inspect(self._exec)["Running"])
 
-    def _drop(self) -> None:
-        if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.close()
-                self._attached.close()
-        self._socket = None
-        self._frame = []
 
-
-def _hung_up(stream: socket.socket) -> bool:
-    """Whether the other end is closed and nothing is left to read."""
-    try:
-        return bool(select.select([stream], [], [], 0)[0]) and not stream.recv(1, socket.MSG_PEEK)
-    except OSError:
-        return True
-
-
-def _wait(stream: socket.socket, deadline: float) -> bool:
-    left = deadline - time.monotonic()
-    return left > 0 and bool(select.select([stream], [], [], left)[0])
+def _said(data: bytes) -> str:
+    return " ".join(data.decode("utf-8", "replace").split())[:200] or "no answer"

@@ -33,17 +33,5 @@ def test_head_keeps_both_ends_and_counts_the_rest(pieces: list[bytes], head: int
     whole = b"".join(pieces)
     assert sink.total == len(whole)
     assert sink.omitted == max(0, len(whole) - head - tail)
-    assert whole.endswith(sink.end())
     if not sink.omitted:
         assert sink.text() == clean(whole)
-
-
-@given(st.binary(min_size=1, max_size=60), st.integers(0, 20), st.integers(8, 20), st.data())
-def test_cut_takes_the_end_off(data: bytes, head: int, tail: int, draw: st.DataObject) -> None:
-    sink = Head(head, tail)
-    sink.add(data)
-    count = draw.draw(st.integers(0, min(len(data), tail)))
-    sink.cut(count)
-    assert sink.total == len(data) - count
-    if len(data) <= head + tail:
-        assert sink.text() == clean(data[: len(data) - count])

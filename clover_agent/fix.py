@@ -218,7 +218,7 @@ class _Task:
         backend = self.model.result()
         compact = backend.profile == "compact"
         most = self.request.attempts or (COMPACT_ATTEMPTS if compact else FULL_ATTEMPTS)
-        reserve = VERIFY_SHARE * baseline.report.seconds + 3.0
+        reserve = min(VERIFY_SHARE * baseline.report.seconds + 3.0, 0.3 * self.request.time_limit)
         start = sandbox.checkpoint()
         tried: set[bytes] = set()
         registry = Registry(self._tools(sandbox, baseline, compact=compact))
@@ -235,8 +235,10 @@ class _Task:
                 sandbox.restore(start)
             self.say(f"attempt {number}{f' at {place.path}:{place.name}' if place else ''}")
             opening = read.get(place) or self._opening(backend, baseline, attempt)
+            if choice is not None:
+                choice.look(opening)
             turns = self.request.max_turns or (COMPACT_TURNS if compact else FULL_TURNS)
-            sampling = Sampling(seed=self.request.seed, accept=choice)
+            sampling = Sampling(seed=self.request.seed, choice=choice)
             agent = Agent(backend, registry, sandbox, self.observer)
             limits = Limits(max_turns=turns, deadline=self.deadline - reserve)
             episode = agent.run(opening, limits, sampling, attempt=len(self.episodes) + 1)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clover_agent.backends.protocol import BackendError, ContextOverflow, Sampling
+from clover_agent.backends.protocol import BackendError, ContextOverflow, ReplyChoice, Sampling
 from clover_agent.backends.replies import reply_from_text, template_messages, template_tools
 from clover_agent.messages import Message, Reply, Usage
 from tools.protocol import Tool
@@ -61,7 +61,7 @@ class EmbeddedBackend:
     ) -> Reply:
         """One assistant turn. Raises ContextOverflow, or BackendError for anything else that the engine refuses.
 
-        With `sampling.accept`, replies are tried in the order of their probability, and a later call with the same
+        With `sampling.choice`, replies are tried in the order of their probability, and a later call with the same
         messages goes on where the last one stopped; when nothing else is left, the most probable reply is given.
         """
         from engine.errors import ContextLimitError, EngineError
@@ -78,9 +78,9 @@ class EmbeddedBackend:
                 usage, cut = _usage(finished), finished.reason != "stop"
                 return reply_from_text(text, tools, first_call=first_call, thinking=full, cut=cut, usage=usage)
 
-            if sampling.accept is None:
+            if sampling.choice is None:
                 return reply(*self._generate(prompt, sampling, on_event))
-            return self._searched(prompt, sampling, sampling.accept, reply, on_event)
+            return self._searched(prompt, sampling, sampling.choice, reply, on_event)
         except ContextLimitError as fault:
             raise ContextOverflow(str(fault)) from fault
         except EngineError as fault:
@@ -107,7 +107,7 @@ class EmbeddedBackend:
         self,
         prompt: list[int],
         sampling: Sampling,
-        accept: Callable[[Message], bool],
+        choice: ReplyChoice,
         reply: Callable[[list[int], Finished], Reply],
         on_event: Callable[[Any], None] | None,
     ) -> Reply:
@@ -119,7 +119,7 @@ class EmbeddedBackend:
         if known is None:
             ids, finished = self._generate(prompt, sampling, on_event)
             first = reply(ids, finished)
-            if finished.reason != "stop" or accept(first.message):
+            if finished.reason != "stop" or choice.accepts(first.message):
                 return first
             search = self.engine.search(prompt)
             search.begin(ids)
@@ -127,13 +127,25 @@ class EmbeddedBackend:
         else:
             search, ids = known
 
+        def guide(tokens: Sequence[int]) -> Sequence[int] | None:
+            tokenizer = self.engine.tokenizer
+            text = tokenizer.decode(tokens)
+            forced = choice.guide(text)
+            if not forced:
+                return None if forced is None else ()
+            whole = tokenizer.encode(text + forced, special=True)
+            fits = whole[: len(tokens)] == list(tokens)
+            return whole[len(tokens) :] if fits else tokenizer.encode(forced, special=True)
+
+        search.guide = guide
+
         def over() -> bool:
             return sampling.deadline is not None and time.monotonic() >= sampling.deadline
 
         while (found := search.next(over)) is not None:
             spent = Finished("stop", len(prompt), len(found.tokens), 0, 0, len(prompt), time.monotonic() - started)
             answer = reply(list(found.tokens), spent)
-            if accept(answer.message):
+            if choice.accepts(answer.message):
                 return answer
         spent = Finished("length" if over() else "stop", len(prompt), 0, 0, 0, len(prompt), time.monotonic() - started)
         return first or reply(ids, spent)

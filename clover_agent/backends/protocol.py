@@ -10,6 +10,18 @@ from clover_agent.messages import Message, Reply
 from tools.protocol import Tool
 
 
+class ReplyChoice(Protocol):
+    """Says which replies are wanted. Backends that can't search give their one reply."""
+
+    def accepts(self, message: Message) -> bool:
+        """Whether this reply will do."""
+        ...
+
+    def guide(self, text: str) -> str | None:
+        """What must follow the beginning `text` of a reply; "" where the model is free, None where nothing can."""
+        ...
+
+
 @dataclass(frozen=True)
 class Sampling:
     """Per-request knobs; None means the model's own default."""
@@ -18,7 +30,7 @@ class Sampling:
     seed: int | None = None
     max_new_tokens: int | None = None
     deadline: float | None = None  # time.monotonic() at which generation stops with finish_reason "length"
-    accept: Callable[[Message], bool] | None = None  # look for the most probable reply that this accepts
+    choice: ReplyChoice | None = None  # look for the most probable reply that this accepts
 
 
 class BackendError(Exception):

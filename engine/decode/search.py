@@ -1,12 +1,13 @@
 """Replies in the order of their probability: the best one first, then those that leave it at some token, and so on.
 
 Every next reply is made from an earlier one (its parent): the parent up to a position, another token there, and from
-then on greedily whatever the causal pass makes most likely. The alternatives of all positions are read off one causal
-pass over the parent. What follows is drafted, from the parent's own rest and from text that the prompt or the reply
-holds already, and checked by further passes, so most variations cost two or three of them. Branching only behind the
-forced part never yields a reply twice (Lawler's k-best scheme, 1972, with greedy completion).
+then on whatever the causal pass makes most likely. The alternatives at each position are read off the passes that
+check the reply: what follows is drafted from text that the parent, the reply or the prompt holds already, and a pass
+accepts it up to the first token that the model wants otherwise. A guide may force stretches of text and cut branches
+that lead nowhere. Branching only at positions behind the parent's own branch never yields a reply twice (Lawler's
+k-best scheme, 1972, with greedy completion).
 
-Scores are natural-log probabilities of the causal head, summed up to the forced token.
+Scores are natural-log probabilities of the causal head, summed over the tokens that were free to choose.
 """
 
 from __future__ import annotations
@@ -22,24 +23,29 @@ import torch
 from engine.decode.run import Model
 
 MIN_LOG_PROBABILITY = -9.0  # alternatives less likely than this at their position are not considered
-BRANCHES = 6  # alternatives per position
-MAX_PASSES = 12  # for one reply; what needs more is finished token by token
-LOOK = 8  # how far the parent's rest is searched for the forced token
-DRAFT = 40  # tokens of a draft that is looked up
+BRANCHES = 6  # most likely tokens looked at per position
+MAX_PASSES = 16  # for one reply; what needs more is given up
+DRAFT = 40  # tokens of a draft
+MAX_ANCHORS = 24  # states kept at the ends of forced text
+
+Guide = Callable[[Sequence[int]], Sequence[int] | None]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A reply, its stop id included. score: log probability up to the token where it leaves its parent."""
+    """A reply, its stop id included, and its score."""
 
     tokens: tuple[int, ...]
     score: float
 
 
 @dataclass(frozen=True)
-class _Branch:
-    forced: tuple[int, ...]
-    draft: tuple[int, ...]
+class _Choice:
+    """The free choice at a position: the most likely tokens there, the first of which was taken."""
+
+    position: int
+    tokens: list[int]
+    scores: list[float]
 
 
 class ReplySearch:
@@ -57,102 +63,103 @@ class ReplySearch:
         limit: int,
     ) -> None:
         """limit: tokens of a reply at most. banned: ids that never occur in one (the mask)."""
-        self._prompt = list(prompt)
-        self._model, self._state, self._first = model, state, logits[-1]
+        self._model, self._prompt = model, list(prompt)
         self._stop, self._banned, self._limit = frozenset(stop_ids), list(banned), limit
-        self._heap: list[tuple[float, int, _Branch]] = []
+        self._anchors: dict[tuple[int, ...], tuple[Any, torch.Tensor]] = {(): (state, logits[-1])}
+        self._heap: list[tuple[float, int, tuple[int, ...], tuple[int, ...]]] = []
         self._order = itertools.count()
+        self.guide: Guide = lambda tokens: ()
 
-    def begin(self, reply: Sequence[int]) -> None:
-        """Give a reply that is at hand already (a greedy one, without its stop id if cut); its variations follow."""
-        self._expand(tuple(reply), self._scores(reply), 0, 0.0)
+    def begin(self, draft: Sequence[int] = ()) -> None:
+        """Start at the most likely reply; `draft` is a guess at it."""
+        self._push(0.0, (), tuple(draft))
 
     def next(self, over: Callable[[], bool] = lambda: False) -> Candidate | None:
         """The next reply; None when there is none left, or as soon as `over()` says so."""
         while self._heap and not over():
-            negative, _, branch = heapq.heappop(self._heap)
-            tokens = self._complete(branch, over)
-            if tokens is None:
-                continue
-            forced = len(branch.forced)
-            self._expand(tokens, self._scores(tokens), forced, -negative)
-            if tokens[-1] in self._stop:
-                return Candidate(tokens, -negative)
+            negative, _, forced, parent = heapq.heappop(self._heap)
+            tokens, choices = self._complete(forced, parent, over)
+            score = -negative
+            for choice in choices:
+                for token, value in zip(choice.tokens[1:], choice.scores[1:], strict=True):
+                    if value > MIN_LOG_PROBABILITY:
+                        self._push(score + value, (*tokens[: choice.position], token), tuple(tokens))
+                score += choice.scores[0]
+            if tokens and tokens[-1] in self._stop:
+                return Candidate(tuple(tokens), score)
         return None
 
-    @torch.inference_mode()
-    def _scores(self, tokens: Sequence[int]) -> torch.Tensor:
-        """Log probabilities [len(tokens), vocab]; row i is for the token at i."""
-        rows = self._first[None]
-        if len(tokens) > 1:
-            given = torch.tensor(list(tokens[:-1]), device=self._first.device)
-            following = self._model.causal(given, self._state.clone(), "all")
-            assert following is not None
-            rows = torch.cat((rows, following))
-        rows = rows.float().clone()
-        rows[:, self._banned] = -torch.inf
-        return rows.log_softmax(-1)
+    def _push(self, score: float, forced: tuple[int, ...], parent: tuple[int, ...]) -> None:
+        heapq.heappush(self._heap, (-score, next(self._order), forced, parent))
 
-    def _expand(self, tokens: tuple[int, ...], scores: torch.Tensor, start: int, score: float) -> None:
-        best, ids = scores.topk(BRANCHES, dim=-1)
-        table, choices = best.tolist(), ids.tolist()
-        for position in range(start, len(tokens)):
-            for value, token in zip(table[position], choices[position], strict=True):
-                if token != tokens[position] and value > MIN_LOG_PROBABILITY:
-                    branch = _Branch((*tokens[:position], token), tokens[position:])
-                    heapq.heappush(self._heap, (-(score + value), next(self._order), branch))
-            score += float(scores[position, tokens[position]])
-
-    def _complete(self, branch: _Branch, over: Callable[[], bool]) -> tuple[int, ...] | None:
-        """The forced tokens and what greedily follows; the branch's draft, moved where needed, is checked in passes."""
-        if branch.forced[-1] in self._stop:
-            return branch.forced
-        tokens = list(branch.forced)
-        parent = list(branch.draft)
-        at = _after(parent, tokens[-1], 0)
-        draft = parent[1:] if at is None else parent[at:]
+    def _complete(
+        self, forced: Sequence[int], parent: Sequence[int], over: Callable[[], bool]
+    ) -> tuple[list[int], list[_Choice]]:
+        """The reply that begins with `forced`, and its free choices behind that; unfinished where it was given up."""
+        tokens, choices = list(forced), []
         for _ in range(MAX_PASSES):
-            if over():
-                return None
-            wanted = self._scores([*tokens, *draft, 0]).argmax(-1).tolist()
-            for token in draft:
-                if token != wanted[len(tokens)]:
-                    break
-                tokens.append(token)
-                if token in self._stop:
-                    return tuple(tokens)
-            tokens.append(wanted[len(tokens)])
-            if tokens[-1] in self._stop or len(tokens) >= self._limit:
-                return tuple(tokens)
+            if over() or len(tokens) >= self._limit:
+                break
+            if tokens and tokens[-1] in self._stop:
+                return tokens, choices
+            extra = self.guide(tokens)
+            while extra is None and len(tokens) > len(forced):  # a draft went too far
+                tokens.pop()
+                choices = [choice for choice in choices if choice.position < len(tokens)]
+                extra = self.guide(tokens)
+            if extra is None:
+                return [], []
+            tokens.extend(extra)
+            if extra and tuple(tokens) in self._anchors:
+                break  # this beginning is being searched already; its other beginnings are still to come
             draft = self._draft(tokens, parent)
-        return self._greedy(tokens, over)
+            start, best, ids = self._scores(tokens, draft, anchor=bool(extra))
+            for guess in (*draft, None):
+                row = len(tokens) - start
+                choices.append(_Choice(len(tokens), ids[row], best[row]))
+                tokens.append(ids[row][0])
+                if tokens[-1] != guess or tokens[-1] in self._stop:
+                    break
+        if tokens and tokens[-1] in self._stop:
+            return tokens, choices
+        return [*tokens, *self._banned[:1]], choices  # no stop id at the end: not a reply
+
+    @torch.inference_mode()
+    def _scores(
+        self, tokens: list[int], draft: list[int], *, anchor: bool
+    ) -> tuple[int, list[list[float]], list[list[int]]]:
+        """Log probabilities and ids [rows, BRANCHES] of the most likely tokens at positions start, start + 1, ...,
+        len(tokens + draft); and start, which is at most len(tokens)."""
+        known = max((key for key in self._anchors if tuple(tokens[: len(key)]) == key), key=len)
+        state, last = self._anchors[known]
+        state, rows, start = state.clone(), [last[None]], len(known)
+        if anchor and len(tokens) > start:
+            rows.append(self._read(tokens[start:], state))
+            if len(self._anchors) > MAX_ANCHORS:
+                self._anchors.pop(next(key for key in self._anchors if key))
+            self._anchors[tuple(tokens)] = (state.clone(), rows[-1][-1])
+            rest = draft
+        else:
+            rest = [*tokens[start:], *draft]
+        if rest:
+            rows.append(self._read(rest, state))
+        scores = torch.cat(rows).float().clone()
+        scores[:, self._banned] = -torch.inf
+        best, ids = scores.log_softmax(-1).topk(BRANCHES, dim=-1)
+        return start, best.tolist(), ids.tolist()
+
+    def _read(self, tokens: Sequence[int], state: Any) -> torch.Tensor:
+        logits = self._model.causal(torch.tensor(list(tokens), device=self._anchors[()][1].device), state, "all")
+        assert logits is not None
+        return logits
 
     def _draft(self, tokens: list[int], parent: Sequence[int]) -> list[int]:
         """What followed the last two tokens when they last stood in parent, reply or prompt, in this order."""
-        pair = tokens[-2:]
+        if len(tokens) < 2:
+            return list(parent[len(tokens) : len(tokens) + DRAFT]) if not tokens else []
+        first, second = tokens[-2:]
         for source in (parent, tokens[:-1], self._prompt):
             for at in range(len(source) - 2, 0, -1):
-                if source[at] == pair[1] and source[at - 1] == pair[0]:
+                if source[at] == second and source[at - 1] == first:
                     return list(source[at + 1 : at + 1 + DRAFT])
         return []
-
-    @torch.inference_mode()
-    def _greedy(self, tokens: list[int], over: Callable[[], bool]) -> tuple[int, ...] | None:
-        state = self._state.clone()
-        given = torch.tensor(tokens, device=self._first.device)
-        while True:
-            logits = self._model.causal(given, state, "last")
-            assert logits is not None
-            logits[:, self._banned] = -torch.inf
-            token = int(logits.argmax())
-            tokens.append(token)
-            if token in self._stop or len(tokens) >= self._limit:
-                return tuple(tokens)
-            if over():
-                return None
-            given = torch.tensor([token], device=self._first.device)
-
-
-def _after(draft: Sequence[int], token: int, at: int) -> int | None:
-    """Where a draft goes on behind `token`, if it holds it soon: then the reply leaves out what stood before."""
-    return next((ahead + 1 for ahead in range(at, min(at + LOOK, len(draft))) if draft[ahead] == token), None)

@@ -17,8 +17,10 @@ from typing import Any
 
 from clover_agent.nano.measure.suite import run_suite
 from clover_agent.nano.measure.tasks import Task
+from clover_agent.verdicts import EXIT_INFRA, EXIT_INTERRUPTED, Verdict
 from engine.training.bugs.source import split_lines
 
+_WITHOUT_RESULT = {EXIT_INFRA: str(Verdict.INFRA_ERROR), EXIT_INTERRUPTED: str(Verdict.INTERRUPTED)}
 _GRACE = 300.0  # seconds beyond the product's own limit, for its start, verification and clean-up
 
 
@@ -41,7 +43,7 @@ class Options:
 class Row:
     """What came of one task.
 
-    verdict: the product's word, `crashed` where it gave none. check: what an independent run of the tests on the
+    verdict: the product's word; without one, what its exit code says, else `crashed`. check: what an independent run of the tests on the
     task's repository + patch says: passes, fails, no_patch, no_apply. exact: the line is the original's again.
     calls, valid_calls: tool calls of the model, and those that could be read and fitted their schema.
     peak_mb: largest resident memory of the product's process, containers left out.
@@ -94,7 +96,7 @@ def run_task(task: Task, folder: Path, options: Options) -> Row:
         id=task.id,
         package=task.package,
         operator=task.operator,
-        verdict=str(result.get("verdict", "crashed")),
+        verdict=str(result.get("verdict") or _WITHOUT_RESULT.get(code, "crashed")),
         exit_code=code,
         check=check,
         exact=exact,

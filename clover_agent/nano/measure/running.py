@@ -43,8 +43,9 @@ class Options:
 class Row:
     """What came of one task.
 
-    verdict: the product's word; without one, what its exit code says, else `crashed`. check: what an independent run of the tests on the
-    task's repository + patch says: passes, fails, no_patch, no_apply. exact: the line is the original's again.
+    verdict: the product's word; without one, what its exit code says, else `crashed`. check: what an independent run
+    of the tests on the task's repository + patch says: passes, fails, no_patch, no_apply. exact: the line is the
+    original's again.
     calls, valid_calls: tool calls of the model, and those that could be read and fitted their schema.
     peak_mb: largest resident memory of the product's process, containers left out.
     """

@@ -264,7 +264,7 @@ def _host_config(client: DockerClient, config: SandboxConfig) -> HostConfig:
         tmpfs={
             WORKSPACE: f"exec,uid=1000,gid=1000,mode=755,size={config.workspace}",
             "/home/agent": f"exec,uid=1000,gid=1000,mode=755,size={config.scratch}",
-            PRIVATE: f"exec,uid=1000,gid=1000,mode=700,size={config.workspace}",
+            PRIVATE: f"exec,uid=1000,gid=1000,mode=700,size={2 * config.workspace}",
             "/tmp": f"exec,mode=1777,size={config.scratch}",
         },
     )

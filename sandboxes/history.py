@@ -25,7 +25,8 @@ _SETTINGS = (
     "core.excludesFile=/dev/null",
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
-    "core.compression=1",
+    "core.compression=0",
+    "core.fsync=none",
     "advice.addEmbeddedRepo=false",
 )
 _DIFF = (
@@ -95,16 +96,18 @@ class History:
         Files that can't be read are made readable; repositories inside the workspace count as plain folders.
         """
         index, log = f"{self._private}/index", f"{self._private}/log"
-        add = f"{self._git('add -A .')} >{log} 2>&1"
+        look = (
+            "flags=$(find . -path ./.git -prune -o -name .git -printf g -prune "
+            "-o -type d ! -perm -u+rx -printf m -prune -o -type f ! -perm -u+r -printf m)"
+        )
         status, data = self._control.do(
             f"{_git_environment(self._private)} cd {self._workspace} || exit 1; "
             f"rm -f {index}; cp -p {self._private}/git/index {index} || exit 1; export GIT_INDEX_FILE={index}; "
-            f"hidden=$(find . -mindepth 2 -name .git -prune 2>/dev/null | head -c 1); "
-            f'[ -z "$hidden" ] || find . -mindepth 2 -name .git -prune -execdir mv {{}} {_HIDDEN} \\; 2>/dev/null; '
-            f"{add} || {{ chmod -R u+rwX .; {add}; }}; added=$?; "
-            f'[ -z "$hidden" ] || find . -mindepth 2 -name {_HIDDEN} -prune -execdir mv {{}} .git \\; 2>/dev/null; '
-            f"[ $added = 0 ] || {{ cat {log}; exit 1; }}; "
-            f"{self._git(command)} 2>{log} || {{ cat {log}; exit 1; }}"
+            f"{look}; case $flags in *m*) chmod -R u+rwX .; {look};; esac; "
+            f"case $flags in *g*) {_rename('.git', _HIDDEN)};; esac; "
+            f"{self._git('add -A .')} >{log} 2>&1; added=$?; "
+            f"case $flags in *g*) {_rename(_HIDDEN, '.git')};; esac; "
+            f"[ $added = 0 ] && {self._git(command)} 2>{log} || {{ cat {log}; exit 1; }}"
         )
         if status:
             raise SandboxError(f"the workspace's changes can't be read: {last_line(data)}")
@@ -118,3 +121,7 @@ class History:
 def _git_environment(private: str) -> str:
     """Nobody's git configuration but ours, whatever the commands put into the home folder."""
     return f"export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_ATTR_NOSYSTEM=1 HOME={private};"
+
+
+def _rename(old: str, new: str) -> str:
+    return f"find . -mindepth 2 -name {old} -prune -execdir mv {{}} {new} \\;"

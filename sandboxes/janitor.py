@@ -15,12 +15,12 @@ from sandboxes.client import faults
 if TYPE_CHECKING:
     from docker import DockerClient
 
-LABEL = "clover-agent.owner"
+LABEL = "clover-agent.process"
 
 
 def owner() -> str:
     """This process, told apart from any later one with its number."""
-    return f"{_boot()}:{os.getpid()}:{_started(os.getpid())}"
+    return f"{_machine()}:{_boot()}:{_namespace()}:{os.getpid()}:{_started(os.getpid())}"
 
 
 def sweep(client: DockerClient) -> int:
@@ -41,29 +41,42 @@ def sweep(client: DockerClient) -> int:
 
 
 def _alive(label: str) -> bool:
-    boot, _, rest = label.partition(":")
-    pid, _, started = rest.partition(":")
+    """Whether an owner lives, or may: those of other machines and process namespaces can't be seen from here."""
+    try:
+        machine, boot, namespace, pid, started = label.split(":")
+    except ValueError:
+        return False
+    if machine != _machine():
+        return True
     if boot != _boot():
-        # a remote engine may hold another machine's containers; a reboot of this one ends its own
-        return _other_machine(boot)
-    return pid.isdigit() and _started(int(pid)) == started
+        return False
+    return namespace != _namespace() or (pid.isdigit() and _started(int(pid)) == started)
 
 
-def _other_machine(boot: str) -> bool:
-    return boot.split("/", maxsplit=1)[0] != _boot().split("/")[0]
+def _machine() -> str:
+    name = _read("/etc/machine-id")
+    return name[:12] or os.uname().nodename.replace(":", "-")
 
 
 def _boot() -> str:
-    machine = Path("/etc/machine-id")
-    name = machine.read_text().strip()[:12] if machine.is_file() else os.uname().nodename
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    return f"{name}/{boot.read_text().strip()[:12] if boot.is_file() else ''}"
+    return _read("/proc/sys/kernel/random/boot_id")[:13]
+
+
+def _namespace() -> str:
+    try:
+        return str(Path("/proc/self/ns/pid").stat().st_ino)
+    except OSError:
+        return ""
 
 
 def _started(pid: int) -> str:
-    """Start time of a process in clock ticks since boot, "" where there is none."""
+    """Start time of a process in clock ticks since boot, "" where there is none (or it is a zombie)."""
+    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    return fields[19] if len(fields) > 19 and fields[0] != "Z" else ""
+
+
+def _read(path: str) -> str:
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        return Path(path).read_text().strip()
     except OSError:
         return ""
-    return stat.rpartition(")")[2].split()[19]

@@ -28,7 +28,7 @@ def test_a_write_keeps_the_mode(sandbox: DockerSandbox) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["../x", "/etc/passwd", "~/x", "a\0b", "", "x" * 300, ".git/config", "sub/../../etc/passwd"]
+    "path", ["../x", "/etc/passwd", "~/x", "a\0b", "", "\ud800", "x" * 300, ".git/config", "sub/../../etc/passwd"]
 )
 def test_paths_outside_are_refused(sandbox: DockerSandbox, path: str) -> None:
     for use in (sandbox.read_bytes, lambda p: sandbox.write_bytes(p, b"x")):
@@ -59,6 +59,40 @@ def test_what_is_not_a_file(sandbox: DockerSandbox) -> None:
         sandbox.write_bytes("sub", b"x")
     with pytest.raises(WorkspacePathError):
         sandbox.write_bytes("a.py/below", b"x")
+
+
+@pytest.mark.parametrize(
+    "make", ["mkfifo", "mknod -m 644 {} p #", "python3 -c 'import socket,sys; socket.socket(1).bind(sys.argv[1])'"]
+)
+def test_a_special_file_is_refused_at_once(sandbox: DockerSandbox, make: str) -> None:
+    assert sandbox.run(f"rm -f odd; {make.replace('{}', 'odd')} odd").exit_code == 0
+    for use in (sandbox.read_bytes, lambda p: sandbox.write_bytes(p, b"x")):
+        with pytest.raises(WorkspacePathError, match="no regular file"):
+            use("odd")
+    sandbox.run("rm odd")
+
+
+def test_a_loop_of_links_is_absent(sandbox: DockerSandbox) -> None:
+    sandbox.run("ln -sfn loop loop")
+    with pytest.raises((FileNotFoundError, WorkspacePathError)):
+        sandbox.read_bytes("loop")
+    sandbox.run("rm loop")
+
+
+def test_odd_names(sandbox: DockerSandbox) -> None:
+    for name in ("-x", "a b", "it's", "line\nend", "end\n", "$HOME", "*", "é", "\udcff"):
+        sandbox.write_bytes(f"odd/{name}", name.encode("utf-8", "surrogateescape"))
+        assert sandbox.read_bytes(f"odd/{name}") == name.encode("utf-8", "surrogateescape")
+        assert f"odd/{name}" in sandbox.list_files("odd")
+    sandbox.run("rm -r odd")
+
+
+def test_a_full_workspace_is_named_and_leaves_the_file(sandbox: DockerSandbox) -> None:
+    before = sandbox.read_bytes("sub/b.txt")
+    with pytest.raises(SandboxError, match="full"):
+        sandbox.write_bytes("sub/b.txt", bytes(80 << 20))
+    assert sandbox.read_bytes("sub/b.txt") == before
+    assert not [name for name in sandbox.list_files() if "draft" in name]
 
 
 def test_private_files_are_outside_the_workspace(sandbox: DockerSandbox) -> None:

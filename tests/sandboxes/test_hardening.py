@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import docker
+import docker.errors
 import pytest
 
-from sandboxes.client import connect
+from sandboxes.client import connect, faults
+from sandboxes.config import SandboxConfig
 from sandboxes.docker_sandbox import DockerSandbox
-from sandboxes.janitor import LABEL, sweep
+from sandboxes.janitor import LABEL, _alive, owner, sweep
 from sandboxes.protocol import SandboxError
 
 pytestmark = pytest.mark.docker
@@ -43,10 +47,27 @@ def test_is_refused(sandbox: DockerSandbox, command: str) -> None:
 
 
 def test_commands_run_without_privileges(sandbox: DockerSandbox) -> None:
-    status = sandbox.run("id -u; grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status").output.split()
-    assert status == ["1000", "CapBnd:", "0" * 16, "NoNewPrivs:", "1"] or status[0] == "1000"
-    assert "CapEff:\t" + "0" * 16 in sandbox.run("cat /proc/self/status").output
-    assert "NoNewPrivs:\t1" in sandbox.run("cat /proc/self/status").output
+    assert sandbox.run("id -u").output == "1000\n"
+    status = sandbox.run("cat /proc/self/status").output
+    none = "0" * 16
+    assert all(f"{name}:\t{none}" in status for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"))
+    assert "NoNewPrivs:\t1" in status
+    assert "Seccomp:\t2" in status
+
+
+def test_setuid_gives_nothing(sandbox: DockerSandbox) -> None:
+    found = sandbox.run("find / -xdev -perm -4000 -type f 2>/dev/null").output.split()
+    for program in found:
+        sandbox.run(f"{program} -c 'touch /tmp/root' </dev/null", timeout=5)
+    assert sandbox.run("stat -c %u /tmp/root").output != "0\n"
+
+
+def test_only_memory_can_be_written(sandbox: DockerSandbox) -> None:
+    mounts = [line.split() for line in sandbox.run("cat /proc/mounts").output.splitlines()]
+    writable = {mount[1]: mount[2] for mount in mounts if "rw" in mount[3].split(",")}
+    disk = {place: kind for place, kind in writable.items() if kind not in {"tmpfs", "proc", "devpts", "mqueue"}}
+    assert disk == {}
+    assert not [mount for mount in mounts if "docker.sock" in mount[1]]
 
 
 def test_nothing_of_the_host_environment_comes_in(sandbox: DockerSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,9 +138,62 @@ def test_after_a_sigkill_the_next_sweep_leaves_nothing(engine: None, tmp_path: P
     assert container not in [c.id for c in client.containers.list(all=True, filters={"label": LABEL})]
 
 
-def test_close_removes_the_container(start: Callable[..., DockerSandbox]) -> None:
-    sandbox = start()
-    container = sandbox._id
-    sandbox.close()
-    sandbox.close()
-    assert container not in [c.id for c in connect().containers.list(all=True)]
+def test_starts_and_stops_leave_the_engine_as_it_was(engine: None, tmp_path: Path) -> None:
+    api = connect().api
+
+    def everything() -> tuple[set[str], int, int]:
+        ours = {c["Id"] for c in api.containers(all=True, filters={"label": f"{LABEL}={owner()}"})}
+        return ours, len(api.volumes()["Volumes"] or []), len(api.networks())
+
+    before = everything()
+    for _ in range(5):
+        with DockerSandbox.start(tmp_path) as sandbox:
+            sandbox.run("true")
+        sandbox.close()
+    assert everything() == before
+
+
+def test_owners_that_can_not_be_seen_are_left_alone() -> None:
+    machine, boot, namespace, pid, started = owner().split(":")
+    assert _alive(owner())
+    assert _alive(f"another:{boot}:{namespace}:{pid}:{started}")
+    assert _alive(f"{machine}:{boot}:1:{pid}:{started}")
+    assert not _alive(f"{machine}:0:{namespace}:{pid}:{started}")
+    assert not _alive(f"{machine}:{boot}:{namespace}:{pid}:1")
+    assert not _alive("")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Error while fetching server API version: PermissionError(13, 'Permission denied')", "group `docker`"),
+        ("Error while fetching server API version: FileNotFoundError(2, 'No such file')", "set DOCKER_HOST"),
+    ],
+)
+def test_faults_of_the_connection_say_what_to_do(text: str, said: str) -> None:
+    with pytest.raises(SandboxError, match=said), faults():
+        raise docker.errors.DockerException(text)
+
+
+def test_a_full_disk_of_the_engine_is_named() -> None:
+    with pytest.raises(SandboxError, match="disk is full"), faults():
+        raise docker.errors.APIError("500", explanation="write /var/lib/docker/x: no space left on device")
+
+
+def test_an_image_without_a_shell_is_named(engine: None, tmp_path: Path) -> None:
+    client = connect()
+    before = len(client.containers.list(all=True, filters={"label": f"{LABEL}={owner()}"}))
+    client.api.import_image_from_data(_tar_of_nothing(), repository="clover-agent-test-empty", tag="1")
+    try:
+        with pytest.raises(SandboxError, match=r"sleep|image"):
+            DockerSandbox.start(tmp_path, SandboxConfig(image="clover-agent-test-empty:1"))
+    finally:
+        client.images.remove("clover-agent-test-empty:1", force=True)
+    assert len(client.containers.list(all=True, filters={"label": f"{LABEL}={owner()}"})) == before
+
+
+def _tar_of_nothing() -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("empty"))
+    return packed.getvalue()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import resource
+import signal
+import threading
 import time
 
 import pytest
@@ -63,6 +65,43 @@ def test_a_dead_shell_is_noticed_though_a_child_holds_its_stream(sandbox: Docker
     started = time.monotonic()
     assert sandbox.run("sleep 30 & exit 4").exit_code == 4
     assert time.monotonic() - started < 2
+
+
+def test_a_background_child_may_print_without_end(sandbox: DockerSandbox) -> None:
+    started = time.monotonic()
+    result = sandbox.run("yes & sleep 0.1; echo done")
+    died = sandbox.run("yes & exit 4")
+    sandbox.run("pkill yes")
+    assert result.exit_code == 0
+    assert result.survivors
+    assert died.exit_code == 4
+    assert time.monotonic() - started < 15  # a held call would take the whole limit of 60
+    assert sandbox.run("echo quiet").output.endswith("quiet\n")
+
+
+@pytest.mark.parametrize("command", ["exec >/dev/null; echo a", "exec 2>&1 1>/dev/null", "set -x; true", "set -u"])
+def test_the_shell_stays_in_touch_whatever_is_done_to_it(sandbox: DockerSandbox, command: str) -> None:
+    assert not sandbox.run(command, timeout=5).timed_out
+    sandbox.run("set +xu")
+    assert sandbox.run("echo b").output == "b\n"
+
+
+def test_declarations_last(sandbox: DockerSandbox) -> None:
+    sandbox.run("declare -A map=([a]=1); declare -i n=4")
+    assert sandbox.run("echo ${map[a]} $n").output == "1 4\n"
+
+
+@pytest.mark.parametrize("command", ["a\0b", "\ud800"])
+def test_what_no_shell_can_be_given_is_the_callers_mistake(sandbox: DockerSandbox, command: str) -> None:
+    assert sandbox.run(command).exit_code == 126
+
+
+def test_an_interrupt_ends_the_command(sandbox: DockerSandbox) -> None:
+    main = threading.get_ident()
+    threading.Timer(0.5, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        sandbox.run("sleep 77", timeout=20)
+    assert "sleep 77" not in sandbox.run("ps -eo args").output
 
 
 def test_the_limit_ends_everything_it_started(sandbox: DockerSandbox) -> None:

@@ -20,6 +20,7 @@ from engine.decode.search import ReplySearch
 from engine.errors import ContextLimitError, EngineError
 from engine.events import Event, Finished, Tokens
 from engine.generation_config import GenerationConfig
+from engine.model import packed
 from engine.params import DecodeSettings, GenerationParams, resolve
 from engine.prefix_cache import PrefixCache
 from engine.tokenizer import Tokenizer
@@ -70,14 +71,17 @@ class Engine:
     ) -> Engine:
         """Load a checkpoint folder.
 
-        dtype: of the weights; by default the checkpoint's own on a GPU, float32 on a CPU. threads: CPU threads of
-        this process. Raises CheckpointError or TokenizerError, one line.
+        dtype: of the weights; by default bfloat16 on a GPU, and on a CPU float16 in packed form under float32
+        arithmetic (`engine.model.packed`), or float32 where torch lacks that. threads: CPU threads of this process.
+        Raises CheckpointError or TokenizerError, one line.
         """
         if threads is not None:
             if threads < 1:
                 raise EngineError(f"threads must be at least 1, not {threads}")
             torch.set_num_threads(threads)
         model = load_model(folder, device=device, dtype=dtype)
+        if dtype is None and torch.device(device).type == "cpu" and packed.available():
+            model.pack()
         return cls(
             model, Tokenizer.load(folder), GenerationConfig.load(folder, model.config.extra), cache_bytes=cache_bytes
         )

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from engine.config import CloverConfig
 from engine.model.norms import RMSNorm
+from engine.model.packed import PackedLinear, pack
 from engine.model.rope import apply_rope
 from engine.state import AttentionState
 
@@ -26,16 +27,27 @@ class GatedAttention(nn.Module):
         self.q_proj = nn.Linear(config.hidden_size, 2 * width, bias=False)
         self.k_proj = nn.Linear(config.hidden_size, self.kv_heads * self.head_dim, bias=False)
         self.v_proj = nn.Linear(config.hidden_size, self.kv_heads * self.head_dim, bias=False)
-        self.o_proj = nn.Linear(width, config.hidden_size, bias=False)
+        self.o_proj: nn.Module = nn.Linear(width, config.hidden_size, bias=False)
+        self.packed: PackedLinear | None = None
         self.q_norm = RMSNorm(self.head_dim, config.rms_norm_eps)
         self.k_norm = RMSNorm(self.head_dim, config.rms_norm_eps)
+
+    def pack(self) -> None:
+        """Give up the parameters of the projections for packed ones (`engine.model.packed`)."""
+        self.packed = pack(self.q_proj, self.k_proj, self.v_proj)
+        self.o_proj = pack(self.o_proj)
+        del self.q_proj, self.k_proj, self.v_proj
 
     def project(self, x: Tensor, rope: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Rotated queries [..., heads, n, head_dim], keys and values [..., kv_heads, n, head_dim], and the gate
         [..., n, heads * head_dim] of rows x [..., n, hidden]."""
-        query, gate = self.q_proj(x).unflatten(-1, (self.heads, 2 * self.head_dim)).chunk(2, dim=-1)
-        key = self.k_proj(x).unflatten(-1, (self.kv_heads, self.head_dim))
-        value = self.v_proj(x).unflatten(-1, (self.kv_heads, self.head_dim))
+        if self.packed is not None:
+            query, key, value = self.packed.split(x)
+        else:
+            query, key, value = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+        query, gate = query.unflatten(-1, (self.heads, 2 * self.head_dim)).chunk(2, dim=-1)
+        key = key.unflatten(-1, (self.kv_heads, self.head_dim))
+        value = value.unflatten(-1, (self.kv_heads, self.head_dim))
         query = apply_rope(self.q_norm(query), *rope)
         key = apply_rope(self.k_norm(key), *rope)
         return query.transpose(-2, -3), key.transpose(-2, -3), value.transpose(-2, -3), gate.flatten(-2)
@@ -64,6 +76,6 @@ class GatedAttention(nn.Module):
 
 def attend(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, *, is_causal: bool) -> Tensor:
     """Scaled dot-product attention of query [heads, n, d] over keys and values [kv_heads, m, d], heads in groups."""
-    groups = query.shape[0] // keys.shape[0]
-    keys, values = (rows.repeat_interleave(groups, dim=0)[None] for rows in (keys, values))
-    return F.scaled_dot_product_attention(query[None], keys, values, attn_mask=mask, is_causal=is_causal)[0]
+    return F.scaled_dot_product_attention(
+        query[None], keys[None], values[None], attn_mask=mask, is_causal=is_causal, enable_gqa=True
+    )[0]

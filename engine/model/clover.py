@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from engine.config import FULL, CloverConfig
 from engine.model.attention import GatedAttention
 from engine.model.gated_deltanet import GatedDeltaNet
 from engine.model.moe import SparseMoe
 from engine.model.norms import RMSNorm
+from engine.model.packed import pack
 from engine.model.rope import rope_table
 from engine.state import AttentionState, DeltaState, State
 
@@ -47,7 +47,10 @@ class Trunk(nn.Module):
 
     def __init__(self, config: CloverConfig) -> None:
         super().__init__()
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        rows = torch.empty(config.vocab_size, config.hidden_size)
+        if not rows.is_meta:  # there, a random start would import torch._dynamo: seconds
+            nn.init.normal_(rows)
+        self.embed_tokens = nn.Embedding.from_pretrained(rows, freeze=False)
         self.layers = nn.ModuleList(Layer(config, kind) for kind in config.layer_types)
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
@@ -59,9 +62,18 @@ class Clover(nn.Module):
         super().__init__()
         self.config = config
         self.model = Trunk(config)
-        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.lm_head: nn.Module = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         if config.tie_word_embeddings:
             self.lm_head.weight = self.model.embed_tokens.weight
+
+    def pack(self) -> Clover:
+        """Give up all matrices but the embedding for packed ones: for inference on a CPU, where
+        `engine.model.packed.available()`. From then on the model has no checkpoint to save."""
+        for module in list(self.modules()):
+            if isinstance(module, GatedAttention | GatedDeltaNet | SparseMoe):
+                module.pack()
+        self.lm_head = pack(self.lm_head)
+        return self
 
     def new_state(self) -> State:
         """The state before the first token, on the model's device and in its dtype."""
@@ -88,7 +100,7 @@ class Clover(nn.Module):
 
     def head(self, hidden: Tensor) -> Tensor:
         """Logits in float32 of rows [..., hidden] before the final norm."""
-        return F.linear(self.model.norm(hidden), self.lm_head.weight).float()
+        return self.lm_head(self.model.norm(hidden)).float()
 
     def _run(self, tokens: Tensor, state: State, *, block: bool) -> Tensor:
         positions = torch.arange(state.length, state.length + tokens.shape[0], device=tokens.device)

@@ -31,6 +31,7 @@ def chunked(
 ) -> tuple[Tensor, Tensor]:
     """The same as `recurrent`, in chunks of `chunk` rows."""
     rows = query.shape[0]
+    chunk = min(chunk, rows)
     padding = -rows % chunk
     if padding:  # rows of beta 0 and decay 0 leave the memory as it is
         query, key, value = (F.pad(x, (0, 0, 0, 0, 0, padding)) for x in (query, key, value))

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from engine.config import CloverConfig
 from engine.model.delta_rule import chunked, recurrent
 from engine.model.norms import gated_rms_norm, l2_norm
+from engine.model.packed import PackedLinear, pack
 from engine.state import DeltaState
 
 _RECURRENT_ROWS = 2  # up to this many rows, stepping is faster than a chunk
@@ -47,23 +48,37 @@ class GatedDeltaNet(nn.Module):
         self.dt_bias = nn.Parameter(torch.ones(self.value_heads))
         self.A_log = nn.Parameter(torch.zeros(self.value_heads))
         self.norm = OutputNorm(self.value_head_dim)
-        self.out_proj = nn.Linear(self.value_dim, hidden, bias=False)
+        self.out_proj: nn.Module = nn.Linear(self.value_dim, hidden, bias=False)
+        self.packed: PackedLinear | None = None
         self.conv_right_weight = nn.Parameter(torch.zeros(channels, kernel - 1))
         self.bd_softmax_logit_scale = nn.Parameter(torch.ones(self.value_heads))
         self.bd_softmax_history_bias = nn.Parameter(torch.zeros(self.value_heads))
         self.bd_softmax_history_c = nn.Parameter(torch.ones(self.value_heads))
 
+    def pack(self) -> None:
+        """Give up the parameters of the projections for packed ones (`engine.model.packed`)."""
+        self.packed = pack(self.in_proj_qkv, self.in_proj_z, self.in_proj_a, self.in_proj_b)
+        self.out_proj = pack(self.out_proj)
+        del self.in_proj_qkv, self.in_proj_z, self.in_proj_a, self.in_proj_b
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Convolution inputs [..., channels], gate [..., value_dim], step and beta [..., value_heads] of rows x."""
+        if self.packed is not None:
+            raw, gate, step, beta = self.packed.split(x)
+            return raw, gate, step, beta
+        return self.in_proj_qkv(x), self.in_proj_z(x), self.in_proj_a(x), self.in_proj_b(x)
+
     def causal(self, x: Tensor, state: DeltaState) -> Tensor:
         """Rows x [n, hidden]; advances ring and memory by them."""
-        raw = self.in_proj_qkv(x)
+        raw, gate, step, beta = self.project(x)
         inputs = torch.cat((state.ring, raw))
         query, key, value = self.heads(F.silu(self.convolve(inputs)))
-        decay, beta = self.log_decay(x), self.in_proj_b(x).float().sigmoid()
         query = query * self.key_head_dim**-0.5
         rule = recurrent if x.shape[0] <= _RECURRENT_ROWS else chunked
+        decay, beta = self.log_decay(step), beta.float().sigmoid()
         mixed, state.memory = rule(query, key, value, decay, beta, state.memory)
         state.ring = inputs[-state.ring.shape[0] :].clone()
-        return self.finish(mixed, x)
+        return self.finish(mixed, gate)
 
     def preview(self, x: Tensor, state: DeltaState) -> Tensor:
         """Block rows x [block, hidden]; reads ring and memory."""
@@ -72,7 +87,7 @@ class GatedDeltaNet(nn.Module):
     def mix_block(self, x: Tensor, ring: Tensor, memory: Tensor) -> Tensor:
         """The preview operator on rows x [..., block, hidden] with ring [..., kernel - 1, channels] and
         memory [..., value_heads, key_head_dim, value_head_dim]."""
-        raw = self.in_proj_qkv(x)
+        raw, gate, step, _ = self.project(x)
         rows = x.shape[-2]
         mixed = self.convolve(torch.cat((ring, raw), dim=-2))
         for distance in range(1, min(self.conv_right_weight.shape[-1], rows - 1) + 1):
@@ -83,10 +98,10 @@ class GatedDeltaNet(nn.Module):
         inside = query @ key.transpose(-1, -2) * self.bd_softmax_logit_scale.float()[:, None, None]
         slot = history.float()[:, None, None].expand(*inside.shape[:-1], 1)
         weights = torch.cat((inside, slot), dim=-1).softmax(-1)
-        decay = self.log_decay(x).exp().transpose(-1, -2)[..., None]  # [..., heads, block, 1]
+        decay = self.log_decay(step).exp().transpose(-1, -2)[..., None]  # [..., heads, block, 1]
         recalled = decay * (query * self.key_head_dim**-0.5) @ memory
         mixed = weights[..., :-1] @ value + weights[..., -1:] * recalled
-        return self.finish(mixed.transpose(-2, -3), x)
+        return self.finish(mixed.transpose(-2, -3), gate)
 
     def convolve(self, inputs: Tensor) -> Tensor:
         """Depthwise causal convolution of inputs [..., kernel - 1 + n, channels], to [..., n, channels]."""
@@ -108,11 +123,11 @@ class GatedDeltaNet(nn.Module):
 
         return spread(query), spread(key), value.unflatten(-1, (self.value_heads, -1))
 
-    def log_decay(self, x: Tensor) -> Tensor:
-        """log of the memory's decay at each row, [..., n, value_heads], float32, never positive."""
-        return -self.A_log.float().exp() * F.softplus(self.in_proj_a(x).float() + self.dt_bias.float())
+    def log_decay(self, step: Tensor) -> Tensor:
+        """log of the memory's decay at each row, float32, never positive; step [..., n, value_heads]."""
+        return -self.A_log.float().exp() * F.softplus(step.float() + self.dt_bias.float())
 
-    def finish(self, mixed: Tensor, x: Tensor) -> Tensor:
+    def finish(self, mixed: Tensor, gate: Tensor) -> Tensor:
         """Norm, gate and project mixed values [..., n, value_heads, value_head_dim] to [..., n, hidden]."""
-        gate = self.in_proj_z(x).unflatten(-1, (self.value_heads, -1))
+        gate = gate.unflatten(-1, (self.value_heads, -1))
         return self.out_proj(gated_rms_norm(mixed, gate, self.norm.weight, self.eps).flatten(-2))

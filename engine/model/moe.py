@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from engine.config import CloverConfig
+from engine.model.packed import PackedLinear, pack
 
 
 class Router(nn.Module):
@@ -17,36 +18,51 @@ class Router(nn.Module):
         self.weight = nn.Parameter(torch.zeros(experts, hidden))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Probabilities [..., experts] in float32."""
-        return F.linear(x, self.weight).float().softmax(-1)
+        """Raw scores [..., experts]."""
+        return F.linear(x, self.weight)
 
 
 class Experts(nn.Module):
-    """Routed experts: gate_up_proj [experts, 2 * width, hidden], gate first; down_proj [experts, hidden, width]."""
+    """Routed experts: gate_up_proj [experts, 2 * width, hidden], gate rows first; down_proj [experts, hidden, width]."""
 
     def __init__(self, experts: int, hidden: int, width: int) -> None:
         super().__init__()
+        self.count = experts
         self.gate_up_proj = nn.Parameter(torch.zeros(experts, 2 * width, hidden))
         self.down_proj = nn.Parameter(torch.zeros(experts, hidden, width))
+        self.packed: list[tuple[PackedLinear, PackedLinear]] | None = None
+
+    def pack(self) -> None:
+        """Give up the parameters for packed matrices, two an expert (`engine.model.packed`)."""
+        pairs = zip(self.gate_up_proj, self.down_proj, strict=True)
+        self.packed = [(PackedLinear([gate_up]), PackedLinear([down])) for gate_up, down in pairs]
+        del self.gate_up_proj, self.down_proj
 
     def forward(self, x: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
-        """Sum of the chosen experts' outputs: rows x [n, hidden], weights and ids `chosen` [n, k]."""
-        out = torch.zeros_like(x)
-        flat = chosen.flatten()
-        order = flat.argsort()
-        rows = order // chosen.shape[1]
-        scale = weights.flatten()[order].to(x.dtype)[:, None]
-        inputs = x[rows]
-        start = 0
-        for expert, count in enumerate(flat.bincount(minlength=self.down_proj.shape[0]).tolist()):
-            if not count:
+        """Sum of the chosen experts' outputs: rows x [n, hidden], weights and ids `chosen` [n, k].
+
+        The (row, expert) pairs are put in the order of the experts, so that each expert is two products.
+        """
+        pairs = chosen.flatten()
+        order = pairs.argsort()
+        counts = pairs.bincount(minlength=self.count).tolist()
+        inputs = x[order // chosen.shape[1]]
+        gate, up = self._each(0, inputs, counts).chunk(2, dim=-1)
+        results = self._each(1, F.silu(gate) * up, counts)
+        by_row = torch.empty_like(results).index_copy_(0, order, results).view(*chosen.shape, -1)
+        return (weights.to(x.dtype)[:, None] @ by_row)[:, 0]
+
+    def _each(self, stage: int, rows: Tensor, counts: list[int]) -> Tensor:
+        """`rows`, in the order of the experts, each through its own expert's matrix: gate_up (0) or down (1)."""
+        parts: list[Tensor] = []
+        for expert, part in enumerate(rows.split(counts)):
+            if not part.shape[0]:
                 continue
-            part = slice(start, start + count)
-            gate, up = F.linear(inputs[part], self.gate_up_proj[expert]).chunk(2, dim=-1)
-            result = F.linear(F.silu(gate) * up, self.down_proj[expert])
-            out.index_add_(0, rows[part], result * scale[part])
-            start += count
-        return out
+            if self.packed is not None:
+                parts.append(self.packed[expert][stage](part))
+            else:
+                parts.append(F.linear(part, (self.down_proj if stage else self.gate_up_proj)[expert]))
+        return torch.cat(parts)
 
 
 class SharedExpert(nn.Module):
@@ -56,9 +72,10 @@ class SharedExpert(nn.Module):
         super().__init__()
         self.gate_proj = nn.Linear(hidden, width, bias=False)
         self.up_proj = nn.Linear(hidden, width, bias=False)
-        self.down_proj = nn.Linear(width, hidden, bias=False)
+        self.down_proj: nn.Module = nn.Linear(width, hidden, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Rows x [..., hidden]."""
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
@@ -77,19 +94,32 @@ class SparseMoe(nn.Module):
         self.experts = Experts(config.num_experts, hidden, config.moe_intermediate_size)
         self.shared_expert = SharedExpert(hidden, config.shared_expert_intermediate_size)
         self.shared_expert_gate = nn.Linear(hidden, 1, bias=False)
+        self.packed: PackedLinear | None = None
+
+    def pack(self) -> None:
+        """Give up the parameters of all matrices for packed ones (`engine.model.packed`)."""
+        shared = self.shared_expert
+        self.packed = pack(self.gate, self.shared_expert_gate, shared.gate_proj, shared.up_proj)
+        shared.down_proj = pack(shared.down_proj)
+        self.experts.pack()
+        del self.gate, self.shared_expert_gate, shared.gate_proj, shared.up_proj
 
     def forward(self, x: Tensor, *, block: bool = False) -> Tensor:
         """Rows x [n, hidden]. `block`: they are the rows of one preview, which share an expert coreset."""
-        probabilities = self.gate(x)
+        scores, shared = self.scores_and_shared(x)
+        probabilities = scores.float().softmax(-1)
         allowed = None
         if block and self.coreset_top_p is not None:
             allowed = block_coreset(probabilities, self.top_k, self.coreset_top_p)
         weights, chosen = route(probabilities, self.top_k, renormalise=self.renormalise, allowed=allowed)
-        return self.experts(x, weights, chosen) + self.shared(x)
+        return self.experts(x, weights, chosen) + shared
 
-    def shared(self, x: Tensor) -> Tensor:
-        """The gated shared expert of rows x [..., hidden]."""
-        return self.shared_expert_gate(x).sigmoid() * self.shared_expert(x)
+    def scores_and_shared(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """The router's scores [..., experts] of rows x [..., hidden], and the gated shared expert's output."""
+        if self.packed is None:
+            return self.gate(x), self.shared_expert_gate(x).sigmoid() * self.shared_expert(x)
+        scores, scale, gate, up = self.packed.split(x)
+        return scores, scale.sigmoid() * self.shared_expert.down_proj(F.silu(gate) * up)
 
 
 def route(

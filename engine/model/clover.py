@@ -30,27 +30,16 @@ class Layer(nn.Module):
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
     def forward(
-        self,
-        x: Tensor,
-        rope: tuple[Tensor, Tensor],
-        state: AttentionState | DeltaState,
-        *,
-        block: bool,
-        keep: int | None = None,
+        self, x: Tensor, rope: tuple[Tensor, Tensor], state: AttentionState | DeltaState, *, block: bool
     ) -> Tensor:
-        """Rows x [n, hidden]; a preview of a block, or a causal pass that advances `state`.
-
-        keep: the experts see the last `keep` rows only (all by default), and those are what comes back.
-        """
+        """Rows x [n, hidden]; a preview of a block, or a causal pass that advances `state`."""
         normed = self.input_layernorm(x)
         if isinstance(state, AttentionState):
             mix = self.self_attn.preview if block else self.self_attn.causal
             x = x + mix(normed, rope, state)
         else:
             x = x + (self.linear_attn.preview if block else self.linear_attn.causal)(normed, state)
-        if keep is not None:
-            x = x[x.shape[0] - keep :]
-        return x + self.mlp(self.post_attention_layernorm(x), block=block) if x.shape[0] else x
+        return x + self.mlp(self.post_attention_layernorm(x), block=block)
 
 
 class Trunk(nn.Module):
@@ -96,10 +85,11 @@ class Clover(nn.Module):
 
         Next-token logits, float32: [n, vocab] for "all", [1, vocab] for "last", None for "none".
         """
-        keep = {"all": tokens.shape[0], "last": 1, "none": 0}[logits]
-        hidden = self._run(tokens, state, block=False, keep=keep)
+        hidden = self._run(tokens, state, block=False)
         state.length += tokens.shape[0]
-        return self.head(hidden) if keep else None
+        if logits == "none":
+            return None
+        return self.head(hidden[-1:] if logits == "last" else hidden)
 
     def preview(self, tokens: Tensor, state: State) -> Tensor:
         """Logits [block, vocab], float32, of a block after the committed state: row r is for the token at r.
@@ -112,11 +102,10 @@ class Clover(nn.Module):
         """Logits in float32 of rows [..., hidden] before the final norm."""
         return self.lm_head(self.model.norm(hidden)).float()
 
-    def _run(self, tokens: Tensor, state: State, *, block: bool, keep: int | None = None) -> Tensor:
+    def _run(self, tokens: Tensor, state: State, *, block: bool) -> Tensor:
         positions = torch.arange(state.length, state.length + tokens.shape[0], device=tokens.device)
         rope = rope_table(positions, self.config.rotary_dim, self.config.rope_theta)
         x = self.model.embed_tokens(tokens)
-        *before, last = zip(self.model.layers, state.layers, strict=True)
-        for layer, layer_state in before:
+        for layer, layer_state in zip(self.model.layers, state.layers, strict=True):
             x = layer(x, rope, layer_state, block=block)
-        return last[0](x, rope, last[1], block=block, keep=keep)
+        return x

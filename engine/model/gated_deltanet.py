@@ -72,7 +72,7 @@ class GatedDeltaNet(nn.Module):
         """Rows x [n, hidden]; advances ring and memory by them."""
         raw, gate, step, beta = self.project(x)
         inputs = torch.cat((state.ring, raw))
-        query, key, value = self.heads(F.silu(convolve(inputs, self.conv1d.weight[:, 0])))
+        query, key, value = self.heads(F.silu(self.convolve(inputs)))
         query = query * self.key_head_dim**-0.5
         rule = recurrent if x.shape[0] <= _RECURRENT_ROWS else chunked
         decay, beta = self.log_decay(step), beta.float().sigmoid()
@@ -88,11 +88,13 @@ class GatedDeltaNet(nn.Module):
         """The preview operator on rows x [..., block, hidden] with ring [..., kernel - 1, channels] and
         memory [..., value_heads, key_head_dim, value_head_dim]."""
         raw, gate, step, _ = self.project(x)
-        inputs = torch.cat((ring, raw, torch.zeros_like(ring)), dim=-2)
-        taps = torch.cat((self.conv1d.weight[:, 0], self.conv_right_weight), dim=-1)
-        mixed = convolve(inputs, taps)
+        rows = x.shape[-2]
+        mixed = self.convolve(torch.cat((ring, raw), dim=-2))
+        for distance in range(1, min(self.conv_right_weight.shape[-1], rows - 1) + 1):
+            seen = F.pad(raw[..., distance:, :], (0, 0, 0, distance))
+            mixed = mixed + seen * self.conv_right_weight[:, distance - 1]
         query, key, value = (part.transpose(-2, -3) for part in self.heads(F.silu(mixed)))
-        history = self.bd_softmax_history_bias + self.bd_softmax_history_c * math.log(x.shape[-2] / TRAINED_BLOCK)
+        history = self.bd_softmax_history_bias + self.bd_softmax_history_c * math.log(rows / TRAINED_BLOCK)
         inside = query @ key.transpose(-1, -2) * self.bd_softmax_logit_scale.float()[:, None, None]
         slot = history.float()[:, None, None].expand(*inside.shape[:-1], 1)
         weights = torch.cat((inside, slot), dim=-1).softmax(-1)
@@ -101,13 +103,25 @@ class GatedDeltaNet(nn.Module):
         mixed = weights[..., :-1] @ value + weights[..., -1:] * recalled
         return self.finish(mixed.transpose(-2, -3), gate)
 
+    def convolve(self, inputs: Tensor) -> Tensor:
+        """Depthwise causal convolution of inputs [..., kernel - 1 + n, channels], to [..., n, channels]."""
+        weight = self.conv1d.weight[:, 0]
+        rows = inputs.shape[-2] - weight.shape[-1] + 1
+        mixed = inputs[..., :rows, :] * weight[:, 0]
+        for tap in range(1, weight.shape[-1]):
+            mixed = mixed + inputs[..., tap : tap + rows, :] * weight[:, tap]
+        return mixed
+
     def heads(self, mixed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Normalised queries and keys [..., n, value_heads, key_head_dim] (repeated to the value heads) and values
         [..., n, value_heads, value_head_dim] in float32 from convolved rows [..., n, channels]."""
-        joined, value = mixed.float().split((2 * self.key_dim, self.value_dim), dim=-1)
-        normed = l2_norm(joined.unflatten(-1, (2, self.key_heads, self.key_head_dim)))
-        query, key = normed.repeat_interleave(self.value_heads // self.key_heads, dim=-2).unbind(-3)
-        return query, key, value.unflatten(-1, (self.value_heads, -1))
+        query, key, value = mixed.float().split((self.key_dim, self.key_dim, self.value_dim), dim=-1)
+        repeats = self.value_heads // self.key_heads
+
+        def spread(x: Tensor) -> Tensor:
+            return l2_norm(x.unflatten(-1, (self.key_heads, -1))).repeat_interleave(repeats, dim=-2)
+
+        return spread(query), spread(key), value.unflatten(-1, (self.value_heads, -1))
 
     def log_decay(self, step: Tensor) -> Tensor:
         """log of the memory's decay at each row, float32, never positive; step [..., n, value_heads]."""
@@ -117,12 +131,3 @@ class GatedDeltaNet(nn.Module):
         """Norm, gate and project mixed values [..., n, value_heads, value_head_dim] to [..., n, hidden]."""
         gate = gate.unflatten(-1, (self.value_heads, -1))
         return self.out_proj(gated_rms_norm(mixed, gate, self.norm.weight, self.eps).flatten(-2))
-
-
-def convolve(inputs: Tensor, taps: Tensor) -> Tensor:
-    """Depthwise convolution of inputs [..., n + k - 1, channels] with taps [channels, k], to [..., n, channels]."""
-    rows = inputs.shape[-2] - taps.shape[-1] + 1
-    mixed = inputs[..., :rows, :] * taps[:, 0]
-    for tap in range(1, taps.shape[-1]):
-        mixed = torch.addcmul(mixed, inputs[..., tap : tap + rows, :], taps[:, tap])
-    return mixed

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from engine.config import CloverConfig
-from engine.model.packed import PackedGroups, PackedLinear, pack
+from engine.model.packed import PackedLinear, pack
 
 
 class Router(nn.Module):
@@ -23,18 +23,19 @@ class Router(nn.Module):
 
 
 class Experts(nn.Module):
-    """Routed experts: gate_up_proj [experts, 2 * width, hidden] (gate first), down_proj [experts, hidden, width]."""
+    """Routed experts: gate_up_proj [experts, 2 * width, hidden], gate rows first; down_proj [experts, hidden, width]."""
 
     def __init__(self, experts: int, hidden: int, width: int) -> None:
         super().__init__()
         self.count = experts
         self.gate_up_proj = nn.Parameter(torch.zeros(experts, 2 * width, hidden))
         self.down_proj = nn.Parameter(torch.zeros(experts, hidden, width))
-        self.packed: tuple[PackedGroups, PackedGroups] | None = None
+        self.packed: list[tuple[PackedLinear, PackedLinear]] | None = None
 
     def pack(self) -> None:
         """Give up the parameters for packed matrices, two an expert (`engine.model.packed`)."""
-        self.packed = (PackedGroups(self.gate_up_proj), PackedGroups(self.down_proj))
+        pairs = zip(self.gate_up_proj, self.down_proj, strict=True)
+        self.packed = [(PackedLinear([gate_up]), PackedLinear([down])) for gate_up, down in pairs]
         del self.gate_up_proj, self.down_proj
 
     def forward(self, x: Tensor, weights: Tensor, chosen: Tensor) -> Tensor:
@@ -53,11 +54,15 @@ class Experts(nn.Module):
 
     def _each(self, stage: int, rows: Tensor, counts: list[int]) -> Tensor:
         """`rows`, in the order of the experts, each through its own expert's matrix: gate_up (0) or down (1)."""
-        if self.packed is not None:
-            return self.packed[stage](rows, counts)
-        weights = self.down_proj if stage else self.gate_up_proj
-        groups = zip(rows.split(counts), weights, strict=True)
-        return torch.cat([F.linear(part, weight) for part, weight in groups if part.shape[0]])
+        parts: list[Tensor] = []
+        for expert, part in enumerate(rows.split(counts)):
+            if not part.shape[0]:
+                continue
+            if self.packed is not None:
+                parts.append(self.packed[expert][stage](part))
+            else:
+                parts.append(F.linear(part, (self.down_proj if stage else self.gate_up_proj)[expert]))
+        return torch.cat(parts)
 
 
 class SharedExpert(nn.Module):

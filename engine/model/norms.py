@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """`x / rms(x) * (1 + weight)` over the last dimension: the zero-centred form of the trunk."""
-    return (unit_rms(x, eps) * (1.0 + weight.float())).type_as(x)
+    wide = x.float()
+    normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
+    return (normed * (1.0 + weight.float())).type_as(x)
 
 
 def gated_rms_norm(x: Tensor, gate: Tensor, weight: Tensor, eps: float) -> Tensor:
     """`weight * x / rms(x) * silu(gate)`: the output norm of Gated DeltaNet, with a plain weight."""
-    return (unit_rms(x, eps) * weight.float() * F.silu(gate.float())).type_as(gate)
-
-
-def unit_rms(x: Tensor, eps: float) -> Tensor:
-    """`x / rms(x)` over the last dimension, float32."""
     wide = x.float()
-    return wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
+    normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + eps)
+    return (weight.float() * normed * torch.nn.functional.silu(gate.float())).type_as(gate)
 
 
 def l2_norm(x: Tensor, eps: float = 1e-6) -> Tensor:

@@ -28,7 +28,7 @@ from clover_agent.messages import Message, Usage
 from clover_agent.progress import Progress
 from clover_agent.prompts import Suspect, compact_task
 from clover_agent.repository import Copy, copy_repository
-from clover_agent.strategy import Attempt, plan
+from clover_agent.strategy import Attempt, patience, plan
 from clover_agent.target_tests import RunTargetsFirst, TargetTests
 from clover_agent.trajectory import trajectory
 from clover_agent.verdicts import Verdict
@@ -177,7 +177,7 @@ class _Task:
     ) -> None:
         self.request, self.copy, self.observer, self.log, self.model = request, copy, observer, log, model
         self.folder = folder
-        self.started = time.monotonic()
+        self.started, self.reserve = time.monotonic(), 0.0  # reserve: seconds kept for verification
         self.deadline = self.started + request.time_limit
         self.config = SandboxConfig(image=request.image)
         self.episodes: list[Episode] = []
@@ -218,7 +218,7 @@ class _Task:
         backend = self.model.result()
         compact = backend.profile == "compact"
         most = self.request.attempts or (COMPACT_ATTEMPTS if compact else FULL_ATTEMPTS)
-        reserve = min(VERIFY_SHARE * baseline.report.seconds + 3.0, 0.3 * self.request.time_limit)
+        self.reserve = min(VERIFY_SHARE * baseline.report.seconds + 3.0, 0.3 * self.request.time_limit)
         start = sandbox.checkpoint()
         tried: set[bytes] = set()
         registry = Registry(self._tools(sandbox, baseline, compact=compact))
@@ -229,7 +229,7 @@ class _Task:
             place = attempt.suspects[0] if attempt.suspects else None
             if place in exhausted:
                 continue
-            if len(self.episodes) >= most or time.monotonic() > self.deadline - reserve:
+            if len(self.episodes) >= most or time.monotonic() > self.deadline - self.reserve:
                 return
             if number > 1:
                 sandbox.restore(start)
@@ -240,7 +240,7 @@ class _Task:
             turns = self.request.max_turns or (COMPACT_TURNS if compact else FULL_TURNS)
             sampling = Sampling(seed=self.request.seed, choice=choice)
             agent = Agent(backend, registry, sandbox, self.observer)
-            limits = Limits(max_turns=turns, deadline=self.deadline - reserve)
+            limits = Limits(max_turns=turns, deadline=self.deadline - self.reserve)
             episode = agent.run(opening, limits, sampling, attempt=len(self.episodes) + 1)
             read.setdefault(place, _up_to_edit(episode.messages))
             if choice is not None and choice.exhausted:
@@ -271,7 +271,7 @@ class _Task:
                 return
 
     def _tools(self, sandbox: DockerSandbox, baseline: Baseline, *, compact: bool) -> list[Tool]:
-        command, timeout = self.request.test, self.request.test_timeout
+        command, timeout = self.request.test, patience(baseline.report.seconds, self._patience())
         tools = list(standard_tools(command, timeout))
         if not compact or baseline.report.collection_errors:
             return tools
@@ -300,7 +300,7 @@ class _Task:
             return self._result(Verdict.FORMAT_ERROR, f"no usable tool call in {count}", baseline)
         if endings and endings <= {Ending.STUCK}:
             return self._result(Verdict.STUCK, f"the model repeated itself in {count}", baseline)
-        if not endings or Ending.TIME in endings or time.monotonic() > self.deadline - VERIFY_SHARE:
+        if not endings or Ending.TIME in endings or time.monotonic() > self.deadline - self.reserve:
             return self._result(Verdict.LIMIT, f"not fixed within {self.request.time_limit:g} s ({count})", baseline)
         if endings <= {Ending.TURNS, Ending.TOKENS, Ending.CONTEXT}:
             return self._result(Verdict.LIMIT, f"not fixed within the limits of {count}", baseline)

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from clover_agent.errors import UsageError
 
@@ -22,7 +22,11 @@ _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
-_PLAIN = ("-c", "core.autocrlf=false", "-c", "core.safecrlf=false", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0")
+_PLAIN = (
+    *("-c", "core.autocrlf=false", "-c", "core.safecrlf=false", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0"),
+    *("-c", "core.fsmonitor=false"),  # a repository's own configuration may name a program there
+)
+_BYTES = "* -text -filter -ident -working-tree-encoding !diff !eol\n"  # attributes of a copy: content as it is
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,8 @@ def copy_repository(path: Path, target: Path) -> Copy:
     target.mkdir(parents=True)
     for name in _files(top):
         source, place = top / name, target / name
-        if not os.path.lexists(source):
-            continue  # deleted in the working tree
+        if not os.path.lexists(source) or _behind_link(top, name):
+            continue  # deleted in the working tree, or its folder was replaced by a link
         place.parent.mkdir(parents=True, exist_ok=True)
         try:
             if source.is_symlink() or source.is_file():
@@ -78,6 +82,8 @@ def copy_repository(path: Path, target: Path) -> Copy:
 def commit_all(folder: Path) -> str:
     """Make `folder` a git repository of one commit that holds everything in it; returns the tree's hash."""
     _git(folder, "init", "-q", "--template=", "-b", "main")
+    (folder / ".git" / "info").mkdir(exist_ok=True)
+    (folder / ".git" / "info" / "attributes").write_text(_BYTES, encoding="ascii")
     _git(folder, "add", "-A", "-f", ".")
     who = ("-c", "user.name=clover-agent", "-c", "user.email=agent@localhost", "-c", "commit.gpgsign=false")
     _git(folder, *who, "commit", "-q", "--allow-empty", "--no-verify", "-m", "base")
@@ -123,6 +129,10 @@ def _files(top: Path) -> Iterator[str]:
         if name and not name.endswith("/") and name not in seen:
             seen.add(name)
             yield name
+
+
+def _behind_link(top: Path, name: str) -> bool:
+    return any((top / parent).is_symlink() for parent in PurePath(name).parents)
 
 
 def _literal(name: str) -> str:

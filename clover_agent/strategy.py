@@ -25,6 +25,7 @@ CHANCES = (
     *[0.02] * 8,
     *[0.01] * 16,
 )  # of the n-th try at the right place
+SLOWDOWN, LEAST_PATIENCE = 5.0, 10.0  # how much slower than on the base a test run may be; seconds it always has
 FLOOR = 0.02  # no suspect counts less than this: scores are estimates
 
 
@@ -51,3 +52,11 @@ def plan(suspects: Sequence[Suspect]) -> Iterator[Attempt]:
         yield Attempt((first, *others), tries)
         if tries + 1 < len(CHANCES):
             heapq.heappush(queue, (-max(first.score, FLOOR) * CHANCES[tries + 1], index, tries + 1))
+
+
+def patience(base_seconds: float, limit: float) -> float:
+    """Seconds a test run of an attempt may take: an edit that loops for ever must not cost the other attempts' time.
+
+    base_seconds: the run on the unchanged repository; limit: seconds at most, whatever the base took.
+    """
+    return min(limit, max(LEAST_PATIENCE, SLOWDOWN * base_seconds))

@@ -111,6 +111,42 @@ def test_hooks_and_attributes_of_the_user_do_nothing(repo: Path, tmp_path: Path)
     assert (copy.folder / "kept.py").read_bytes() == b"a = 1\r\n"
 
 
+def test_a_program_named_in_the_repositorys_configuration_does_not_run(repo: Path, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    program.chmod(0o755)
+    git(repo, "config", "core.fsmonitor", str(program))
+    copy_repository(repo, tmp_path / "copy")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_filters_of_the_user_do_not_change_the_base(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config").write_text('[filter "x"]\n\tclean = tr c d\n')
+    (repo / ".gitattributes").write_text("*.txt filter=x\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    copy = copy_repository(repo, tmp_path / "copy")
+    assert git(copy.folder, "show", "HEAD:sub/ü name.txt") == "c\n"
+
+
+def test_a_folder_replaced_by_a_link_is_copied_as_the_link(repo: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (repo / "sub").rename(outside)
+    (repo / "sub").symlink_to(outside)
+    copy = copy_repository(repo, tmp_path / "copy")
+    assert (copy.folder / "sub").readlink() == outside
+
+
+def test_a_patch_keeps_line_ends_that_attributes_would_change(repo: Path, tmp_path: Path) -> None:
+    (repo / ".gitattributes").write_text("*.py text eol=lf\n")
+    (repo / "kept.py").write_bytes(b"a = 1\r\nb = 1\r\n")
+    copy = copy_repository(repo, tmp_path / "copy").folder
+    (copy / "kept.py").write_bytes(b"a = 1\r\nb = 2\r\n")
+    assert apply_patch(repo, diff_folders(copy)) == ""
+    assert (repo / "kept.py").read_bytes() == b"a = 1\r\nb = 2\r\n"
+
+
 def test_submodules_are_copied_as_files(repo: Path, tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()

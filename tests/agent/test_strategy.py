@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clover_agent.prompts import Suspect
-from clover_agent.strategy import CHANCES, plan
+from clover_agent.strategy import CHANCES, patience, plan
 
 
 def suspects(*scores: float) -> list[Suspect]:
@@ -36,3 +36,9 @@ def test_tries_at_a_place_are_counted() -> None:
 
 def test_without_suspects_there_are_attempts_all_the_same() -> None:
     assert [attempt.suspects for attempt in plan([])] == [()] * len(CHANCES)
+
+
+def test_a_hanging_attempt_is_cut_short_but_slow_suites_are_not() -> None:
+    assert patience(0.4, 300.0) == 10.0
+    assert patience(20.0, 300.0) == 100.0
+    assert patience(20.0, 30.0) == 30.0

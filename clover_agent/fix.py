@@ -190,6 +190,9 @@ class _Task:
         with DockerSandbox.start(self.copy.folder, self.config) as sandbox:
             self.say("running the tests on the unchanged repository")
             first = self._tests(sandbox)
+            if first.timed_out and time.monotonic() >= self.deadline:
+                nothing = Baseline(first, (), ())
+                return self._result(Verdict.LIMIT, f"no test run within {self.request.time_limit:g} s", nothing)
             second, coverage = None, None
             if failing_ids(first) and first.seconds < SLOW_TESTS:
                 self.say(f"{len(failing_ids(first))} of {first.total or '?'} tests fail; tracing which code they run")

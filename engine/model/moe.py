@@ -23,7 +23,7 @@ class Router(nn.Module):
 
 
 class Experts(nn.Module):
-    """Routed experts: gate_up_proj [experts, 2 * width, hidden], gate rows first; down_proj [experts, hidden, width]."""
+    """Routed experts: gate_up_proj [experts, 2 * width, hidden], gate first; down_proj [experts, hidden, width]."""
 
     def __init__(self, experts: int, hidden: int, width: int) -> None:
         super().__init__()

@@ -146,7 +146,7 @@ def test_apply_changes_the_users_files_only_after_proof(run: Run, repo: Path) ->
 
 
 def test_a_later_attempt_starts_from_the_base(run: Run) -> None:
-    code, out, _ = run([WRONG, TESTS, FINISH, FIX, TESTS, FINISH], "--json")
+    code, out, _ = run([WRONG, TESTS, FIX, TESTS, FINISH], "--json")
     result = json.loads(out)
     assert (code, result["verdict"], result["attempts"]) == (0, "fixed", 2)
     assert "b - a" not in result["patch"]

@@ -1,8 +1,8 @@
 """Weights packed for inference on x86 CPUs: float16 in the layout that FBGEMM's product wants, sums in float32.
 
 A pass of a few rows is bound by reading the weights, and by repacking them at every product. Half the bytes, packed
-once, make a 32-row pass about twice as fast as `F.linear` in float32. Rounding to float16 (relative 5e-4) is far
-below the step of weights stored as int8 rows, and exact for most weights stored in bfloat16.
+once, took 69 ms instead of 104 for clover-nano's 32-row pass on one thread of a busy machine. Rounding to float16
+(relative 5e-4) is far below the step of weights stored as int8 rows, and exact for most weights stored in bfloat16.
 """
 
 from __future__ import annotations

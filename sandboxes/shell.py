@@ -22,10 +22,11 @@ from sandboxes.protocol import SandboxError
 if TYPE_CHECKING:
     from docker import DockerClient
 
-# Descriptor 250 is the stream to us, whatever a command does to the shell's 1 and 2. /proc/PID belongs to the user of
-# the process, so -O finds the shell's own kind. The closing line stays below PIPE_BUF: nothing can be written into it.
+# Descriptor 250 is the stream to us, whatever a command does to the shell's 1 and 2, which share it, so that order is
+# kept. /proc/PID belongs to the user of the process, so -O finds the shell's own kind. The closing line stays below
+# PIPE_BUF: nothing can be written into it.
 _SETUP = r"""
-exec 250>&1
+exec 2>&1 250>&1
 __clover_with() { local -x "${@:2}"; eval "$1"; }
 __clover_end() {
   local __clover_status=$1 __clover_pid __clover_alive=

@@ -29,10 +29,12 @@ from tools.render import trim_traceback
 
 
 @pytest.fixture
-def explained() -> Iterator[None]:
-    """Assertions explain comparisons in this process; afterwards as pytest had set it."""
+def explained(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Assertions explain comparisons in this process, as away from CI; afterwards as pytest had set it."""
     from _pytest.assertion import util
 
+    for name in ("CI", "BUILD_NUMBER"):  # pytest shows whole differences there
+        monkeypatch.delenv(name, raising=False)
     before = util._reprcompare
     explain_comparisons()
     yield

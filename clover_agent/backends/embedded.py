@@ -142,13 +142,17 @@ class EmbeddedBackend:
         def over() -> bool:
             return sampling.deadline is not None and time.monotonic() >= sampling.deadline
 
+        before = search.passes - (first.usage.passes + first.usage.commits if first is not None else 0)
+
+        def spent(reason: str, count: int) -> Finished:
+            took = time.monotonic() - started
+            return Finished(reason, len(prompt), count, 0, search.passes - before, len(prompt), took)
+
         while (found := search.next(over)) is not None:
-            spent = Finished("stop", len(prompt), len(found.tokens), 0, 0, len(prompt), time.monotonic() - started)
-            answer = reply(list(found.tokens), spent)
+            answer = reply(list(found.tokens), spent("stop", len(found.tokens)))
             if choice.accepts(answer.message):
                 return answer
-        spent = Finished("length" if over() else "stop", len(prompt), 0, 0, 0, len(prompt), time.monotonic() - started)
-        return first or reply(ids, spent)
+        return first or reply(ids, spent("length" if over() else "stop", 0))
 
     def _without_stop(self, ids: list[int]) -> list[int]:
         return ids[:-1] if ids and ids[-1] in self.engine.generation_config.stop_ids else ids

@@ -69,6 +69,7 @@ class ReplySearch:
         self._heap: list[tuple[float, int, tuple[int, ...], tuple[int, ...]]] = []
         self._order = itertools.count()
         self.guide: Guide = lambda tokens: ()
+        self.passes = 0  # causal passes so far
 
     def begin(self, draft: Sequence[int] = ()) -> None:
         """Start at the most likely reply; `draft` is a guess at it."""
@@ -149,6 +150,7 @@ class ReplySearch:
         return start, best.tolist(), ids.tolist()
 
     def _read(self, tokens: Sequence[int], state: Any) -> torch.Tensor:
+        self.passes += 1
         logits = self._model.causal(torch.tensor(list(tokens), device=self._anchors[()][1].device), state, "all")
         assert logits is not None
         return logits

@@ -67,6 +67,10 @@ class Tokenizer:
         """Ids of `text`. Special tokens' text becomes the special tokens only with `special`, else ordinary ids."""
         return self._encode_text(text) if special else self._encode_plain(text)
 
+    def starts(self, text: str) -> list[int]:
+        """Where each id of `encode(text)` begins, in characters; for text that holds no special token's text."""
+        return [start for start, _ in self._backend.encode(text, add_special_tokens=False).offsets]
+
     def decode(self, ids: Sequence[int], *, skip_special: bool = False) -> str:
         """Text of `ids`; bytes that are no UTF-8 (a cut character) become U+FFFD, ids without a token nothing."""
         return self._backend.decode(list(ids), skip_special_tokens=skip_special)

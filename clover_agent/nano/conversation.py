@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +38,7 @@ class Encoder:
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._encode = tokenizer.encode
+        self._encode, self._starts = tokenizer.encode, tokenizer.starts
         special = tokenizer.token_id
         self._start, self._stop = special("<|im_start|>"), special("<|im_end|>")
         newline, gap = tokenizer.encode("\n"), tokenizer.encode("\n\n")
@@ -60,8 +62,10 @@ class Encoder:
                 function = message["tool_calls"][0]["function"]
                 text = render_call(function["name"], function["arguments"])
                 inside = text.removeprefix("<tool_call>").removesuffix("</tool_call>")
-                ids += [self._call, *self._encode(inside), self._call_end, self._stop]
-                spans.append(Span(start, len(ids), *next(turns)))
+                written = self._encode(inside)
+                keys = self._keys(inside, function["arguments"], start + 1, len(written))
+                ids += [self._call, *written, self._call_end, self._stop]
+                spans.append(Span(start, len(ids), *next(turns), keys))
             elif message["role"] == "tool":
                 content = self._encode(f"\n{message['content']}\n")
                 ids += [*self._user, self._response, *content, self._response_end, self._stop]
@@ -70,3 +74,28 @@ class Encoder:
             if len(ids) > longest:
                 return None
         return Example(ids, tuple(spans))
+
+    def _keys(self, text: str, arguments: Mapping[str, Any], first: int, count: int) -> frozenset[int]:
+        """Positions of the tokens of an edit, the first at `first`, that say which line, and what becomes of it.
+
+        Empty where the text holds a special token's text, so that its `count` ids have no simple places in it.
+        """
+        starts = self._starts(text) if "old_str" in arguments else []
+        if len(starts) != count:
+            return frozenset()
+        old, new = arguments["old_str"], arguments["new_str"]
+        line = text.index("<parameter=line>\n") + len("<parameter=line>\n")
+        body = text.index("<parameter=new_str>\n") + len("<parameter=new_str>\n")
+        same = _common(old, new)
+        tail = _common(old[same:][::-1], new[same:][::-1])
+        wanted = ((line, line + len(str(arguments["line"]))), (body + same, body + len(new) - tail))
+        return frozenset(
+            first + token
+            for start, end in wanted
+            for token in range(bisect_right(starts, start) - 1, bisect_right(starts, max(end - 1, start)))
+        )
+
+
+def _common(one: str, other: str) -> int:
+    """Characters that both begin with."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

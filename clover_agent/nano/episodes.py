@@ -28,8 +28,10 @@ from tools.render import TestFailure, TestReport, render_edit, render_report, re
 
 TOKENIZER = Path(__file__).parents[2] / "engine" / "checkpoints" / "clover-nano"
 MAX_TOKENS = 1400
-DRAWS_PER_MODULE, EXECUTED_PER_MODULE = 24, 40
-RETRY, GIVE_UP, WHOLE = 0.12, 0.03, 0.20  # shares of episodes; the rest ends after the edit
+DRAWS_PER_MODULE, EXECUTED_PER_MODULE = 24, 80
+EXECUTED_DRAWS = 2  # episodes about each executed failure, for a module's 24 about invented ones
+RETRY, GIVE_UP, WHOLE = 0.05, 0.01, 0.08  # shares of episodes; the rest ends after the edit
+ROUTINE = 0.3  # loss weight of the turns that are not edits: they are easy
 NO_SUSPECTS, ISSUE = 0.08, 0.05
 ELSEWHERE = 256  # functions of earlier modules kept as further suspects
 PLAIN_DOCSTRINGS = 0.4  # share of modules that keep their docstrings
@@ -60,14 +62,14 @@ def stream(corpus_path: str, seed: int, worker: int, workers: int) -> Iterator[E
     """Endless training examples; each of `workers` processes draws from its own share of the modules."""
     rng = random.Random(f"{seed}/{worker}")
     modules = read_corpus(corpus_path)[worker::workers]
-    executed = read_executed(Path(corpus_path).with_name(FILE))
     encode = Encoder(Tokenizer.load(TOKENIZER))
     elsewhere: deque[Suspect] = deque(maxlen=ELSEWHERE)
     while True:
+        executed = read_executed(Path(corpus_path).with_name(FILE))  # it may have grown
         rng.shuffle(modules)
         for module in modules:
             real = executed.get((module.package, module.path), [])
-            chosen = rng.sample(real, min(len(real), EXECUTED_PER_MODULE))
+            chosen = rng.sample(real, min(len(real), EXECUTED_PER_MODULE)) * EXECUTED_DRAWS
             for conversation in draw_episodes(module, elsewhere, rng, DRAWS_PER_MODULE, executed=chosen):
                 example = encode(conversation, MAX_TOKENS)
                 if example is not None:
@@ -189,7 +191,7 @@ def episode(
     issue = _issue(bug.mutant.name, rng) if rng.random() < ISSUE else ""
     talk = Conversation()
     talk.say("user", compact_task(failure.failure if failure else None, suspects, issue))
-    talk.call("view", {"path": bug.path, "view_range": [first, last]})
+    talk.call("view", {"path": bug.path, "view_range": [first, last]}, weight=ROUTINE)
     talk.say("tool", render_view(bug.buggy[first - 1 : last], first))
     kind = 1.0 if short else rng.random()
     shown = failure.failure if failure else TestFailure("tests", "E   AssertionError")
@@ -206,10 +208,11 @@ def episode(
 def _success(talk: Conversation, bug: Bug, before: Sequence[str], rng: random.Random) -> None:
     """What follows the right edit."""
     talk.say("tool", render_edit(bug.path, "\n".join(before), bug.sound))
-    talk.call("run_tests", {})
+    talk.call("run_tests", {}, weight=ROUTINE)
     passed = tuple(str(number) for number in range(rng.randint(1, 120)))
     talk.say("tool", render_report(TestReport(0, passed, structured=True)))
-    talk.call("finish", {"outcome": "fixed", "summary": f"Repaired {bug.function.name} in {bug.path}."})
+    summary = f"Repaired {bug.function.name} in {bug.path}."
+    talk.call("finish", {"outcome": "fixed", "summary": summary}, weight=ROUTINE)
 
 
 def _wrong_try(talk: Conversation, bug: Bug, edit: Edit, shown: TestFailure, rng: random.Random) -> list[str]:
@@ -217,7 +220,7 @@ def _wrong_try(talk: Conversation, bug: Bug, edit: Edit, shown: TestFailure, rng
     changed = edit.apply(bug.buggy)
     talk.call("str_replace", edit.arguments(bug.path), weight=0.0)
     talk.say("tool", render_edit(bug.path, "\n".join(bug.buggy), "\n".join(changed)))
-    talk.call("run_tests", {})
+    talk.call("run_tests", {}, weight=ROUTINE)
     passed = tuple(str(number) for number in range(rng.randint(0, 60)))
     talk.say("tool", render_report(TestReport(1, passed, (shown,), structured=True)))
     return changed

@@ -106,7 +106,7 @@ def _train(options: argparse.Namespace) -> None:
     if options.start is not None:
         from engine.checkpoint import load_model
 
-        model = load_model(options.start, device="cpu", dtype=torch.float32)
+        model = load_model(options.start, device="cpu", dtype=torch.float32).requires_grad_()
     else:
         model = initialise(config, options.seed)
     model = model.to(device)

@@ -105,6 +105,7 @@ class Feed:
         return DeviceBatch(
             move(batch.tokens, torch.int64),
             move(batch.wanted, torch.float32),
+            move(batch.keys, torch.bool),
             move(batch.starts, torch.int64),
             move(batch.ends, torch.int64),
             move(batch.weights, torch.float32),

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 PADDING_WEIGHT = 0.25  # rows after a span's end are many and easy
+KEY_WEIGHT = 3.0  # rows of key tokens are few, and everything hangs on them
+KEY_MASKED = 0.6  # share of blocks whose key tokens are masked whatever else is: they are what decoding fills last
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +42,10 @@ def draw_masks(shape: tuple[int, int, int], device: torch.device, generator: tor
 
 
 def add_noise(
-    tokens: Tensor, starts: Tensor, ends: Tensor, weights: Tensor, *,
+    tokens: Tensor, keys: Tensor, starts: Tensor, ends: Tensor, weights: Tensor, *,
     blocks: int, block: int, mask_id: int, pad_id: int, generator: torch.Generator,
 ) -> Noise:  # fmt: skip
-    """Draw blocks among the candidates [E, K] of tokens [E, L]; rows from a span's end on should be pad_id."""
+    """Draw blocks among the candidates [E, K] of tokens and keys [E, L]; rows from a span's end should be pad_id."""
     chosen = draw_blocks(weights, blocks, generator)
     start = starts.gather(1, chosen).clamp(min=0)
     end = ends.gather(1, chosen)
@@ -53,12 +55,15 @@ def add_noise(
     flat = position.clamp(max=tokens.shape[1] - 1).flatten(1)
     targets = tokens.gather(1, flat).view_as(position).masked_fill(beyond, pad_id)
     masked = draw_masks((start.shape[0], start.shape[1], block), tokens.device, generator)
+    key = keys.gather(1, flat).view_as(position) & ~beyond
+    hidden = torch.rand(start.shape, device=tokens.device, generator=generator) < KEY_MASKED
+    masked |= key & hidden[..., None]
     counted = masked & present[..., None]
     return Noise(
         start,
         targets.masked_fill(masked, mask_id),
         targets,
-        counted.float() * torch.where(beyond, PADDING_WEIGHT, 1.0),
+        counted.float() * torch.where(beyond, PADDING_WEIGHT, torch.where(key, KEY_WEIGHT, 1.0)),
     )
 
 

@@ -21,16 +21,17 @@ from engine.training.packing import Shape
 class Recipe:
     """Weights of the loss. next_share: share of the clean rows that learn the next token."""
 
-    next_weight: float = 0.4
+    next_weight: float = 0.6
     next_share: float = 0.25
     balance_weight: float = 0.01
 
 
 class DeviceBatch(NamedTuple):
-    """packing.Batch as tensors on the training device (int64 and float32)."""
+    """packing.Batch as tensors on the training device (int64, float32 and bool)."""
 
     tokens: Tensor
     wanted: Tensor
+    keys: Tensor
     starts: Tensor
     ends: Tensor
     weights: Tensor
@@ -51,7 +52,7 @@ def step_loss(
 ) -> Loss:  # fmt: skip
     """Draw noise for a batch and compute its loss."""
     noise = add_noise(
-        batch.tokens, batch.starts, batch.ends, batch.weights, blocks=shape.blocks, block=config.block_size,
+        batch.tokens, batch.keys, batch.starts, batch.ends, batch.weights, blocks=shape.blocks, block=config.block_size,
         mask_id=config.mask_token_id, pad_id=pad_id, generator=generator,
     )  # fmt: skip
     layout = lay_out(noise.starts, shape.length, config.block_size, config.linear_conv_kernel_dim - 1)
@@ -61,7 +62,8 @@ def step_loss(
     )
     # the row before a token predicts it; wanted is 0 on every example's first row
     rows = draw_rows(batch.wanted.flatten(), int(layout.clean * recipe.next_share), generator)
-    next_weights = (batch.wanted.flatten()[rows] > 0).float()
+    chosen = batch.wanted.flatten()[rows]
+    next_weights = chosen.clamp(min=1.0) * (chosen > 0)  # drawn in proportion up to 1, weighted beyond
     hidden = torch.cat((out.hidden[layout.clean :], out.hidden[(rows - 1).clamp(min=0)]))
     targets = torch.cat((noise.targets.flatten(), clean[rows]))
     losses = piece(_token_losses, compiled)(

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-IGNORED = -1
+KEY_BLOCKS = 2.0  # how much more often a block that holds key tokens is drawn than another of its span
+KEY_ROWS = 4.0  # how much more a key token counts in the next-token loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +22,14 @@ class Span:
     start: the first token after the generation prompt, so the first block of 32 begins there, as in decoding.
     weight: how much the span's blocks count in the loss; 0 keeps it out of the loss (a deliberately wrong edit, say).
     scored: in evaluation, this span is decoded from its clean prefix and compared.
+    keys: positions of the tokens that decide what the span does; the rest follows from them or is copied.
     """
 
     start: int
     end: int
     weight: float = 1.0
     scored: bool = False
+    keys: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class Batch:
 
     tokens: int32 [E, L], padded with pad_id. lengths: int32 [E], 0 for an empty row.
     wanted: float16 [E, L], weight of predicting this token from the row before it (next-token loss).
+    keys: bool [E, L], the spans' key tokens.
     starts: int32 [E, K], candidate block positions, -1 for none. ends: int32 [E, K], end of the block's span.
     weights: float32 [E, K], the spans' weights.
     """
@@ -59,6 +63,7 @@ class Batch:
     tokens: np.ndarray
     lengths: np.ndarray
     wanted: np.ndarray
+    keys: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
     weights: np.ndarray
@@ -80,7 +85,7 @@ def shapes(rows: int, lengths: Sequence[int], noise: int, block: int) -> tuple[S
 def candidate_blocks(example: Example, block: int) -> list[tuple[int, int, float]]:
     """(start, span end, weight) of every block of the example's spans: cut from each span's start."""
     return [
-        (start, span.end, span.weight)
+        (start, span.end, span.weight * (1.0 if span.keys.isdisjoint(range(start, start + block)) else KEY_BLOCKS))
         for span in example.spans
         if span.weight > 0
         for start in range(span.start, span.end, block)
@@ -95,6 +100,7 @@ def pack(
     tokens = np.full((count, length), pad_id, np.int32)
     lengths = np.zeros(count, np.int32)
     wanted = np.zeros((count, length), np.float16)
+    keys = np.zeros((count, length), np.bool_)
     starts = np.full((count, candidates), -1, np.int32)
     ends = np.zeros((count, candidates), np.int32)
     weights = np.zeros((count, candidates), np.float32)
@@ -107,9 +113,12 @@ def pack(
         wanted[row, 1:size] = prompt_weight
         for span in example.spans:
             wanted[row, max(span.start, 1) : span.end] = span.weight
+            positions = sorted(span.keys)
+            keys[row, positions] = True
+            wanted[row, positions] = span.weight * KEY_ROWS
         for column, (start, end, weight) in enumerate(candidate_blocks(example, block)[:candidates]):
             starts[row, column], ends[row, column], weights[row, column] = start, end, weight
-    return Batch(tokens, lengths, wanted, starts, ends, weights)
+    return Batch(tokens, lengths, wanted, keys, starts, ends, weights)
 
 
 def batches(

@@ -116,7 +116,8 @@ class Trainer:
         size = (shape.examples, shape.length)
         tokens = torch.randint(0, self.config.vocab_size, size, device=self.device)
         starts = torch.zeros(shape.examples, 32, dtype=torch.int64, device=self.device)
-        batch = DeviceBatch(tokens, torch.rand(size, device=self.device), starts, starts + 32, starts + 1.0)
+        wanted = torch.rand(size, device=self.device)
+        batch = DeviceBatch(tokens, wanted, wanted > 0.9, starts, starts + 32, starts + 1.0)
         loss = step_loss(
             self.parameters, self.config, batch, shape, self.recipe, pad_id=self.pad_id,
             generator=torch.Generator(device=self.device), compute=self.compute, compiled=self.compiled,

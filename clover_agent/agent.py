@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clover_agent.backends.protocol import Backend, ContextOverflow, Sampling
+from clover_agent.backends.protocol import Backend, ContextOverflow, NoReplyLeft, Sampling
 from clover_agent.events import EpisodeEnded, EpisodeStarted, Noted, Observer, Replied, ToolEnded, ToolStarted, ignore
 from clover_agent.limits import Ending, Limits, total
 from clover_agent.messages import Message, Reply, ToolCall, Usage
@@ -67,6 +67,8 @@ class Agent:
             reply = self._backend.complete(run.messages, self._registry.tools, asked, self._observer)
         except ContextOverflow:
             return Ending.CONTEXT
+        except NoReplyLeft:
+            return limits.reached(len(run.usages), total(run.usages)) or Ending.EXHAUSTED
         run.messages.append(reply.message)
         run.usages.append(reply.usage)
         self._observer(Replied(len(run.usages), reply))

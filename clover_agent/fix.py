@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from clover_agent.edit_choice import EditChoice
 from clover_agent.eventlog import EventLog, read_log
 from clover_agent.events import Observer, ignore
 from clover_agent.limits import Ending, Limits, total
-from clover_agent.localize import localize, traced_run
+from clover_agent.localize import Coverage, line_weights, localize, traced_run
 from clover_agent.messages import Message, Usage
 from clover_agent.progress import Progress
 from clover_agent.prompts import Suspect, compact_task
@@ -196,14 +197,14 @@ class _Task:
             second, coverage = None, None
             if failing_ids(first) and first.seconds < SLOW_TESTS:
                 self.say(f"{len(failing_ids(first))} of {first.total or '?'} tests fail; tracing which code they run")
-                second, coverage = traced_run(sandbox, self.request.test, self._patience())
+                second, coverage = traced_run(sandbox, self.request.test, self._patience(), failing_ids(first))
             verdict, reason, baseline = judge_baseline(first, second)
             if verdict is not None:
                 return self._result(verdict, reason, baseline)
             failures = [f for f in (*first.failed, *first.collection_errors) if f.test_id in baseline.targets]
             suspects = localize(self.copy.folder, failures or first.failed, coverage)
             self.log.note("Suspects", suspects=[dataclasses.asdict(suspect) for suspect in suspects])
-            self._attempts(sandbox, baseline, suspects)
+            self._attempts(sandbox, baseline, suspects, coverage)
         return self._conclude(baseline)
 
     def say(self, text: str) -> None:
@@ -216,7 +217,9 @@ class _Task:
     def _patience(self) -> float:
         return max(1.0, min(self.request.test_timeout, self.deadline - time.monotonic()))
 
-    def _attempts(self, sandbox: DockerSandbox, baseline: Baseline, suspects: Sequence[Suspect]) -> None:
+    def _attempts(
+        self, sandbox: DockerSandbox, baseline: Baseline, suspects: Sequence[Suspect], coverage: Coverage | None
+    ) -> None:
         self.say("loading the model")
         backend = self.model.result()
         compact = backend.profile == "compact"
@@ -225,7 +228,7 @@ class _Task:
         start = sandbox.checkpoint()
         tried: set[bytes] = set()
         registry = Registry(self._tools(sandbox, baseline, compact=compact))
-        choice = EditChoice(registry, sandbox) if compact else None
+        choice = EditChoice(registry, sandbox, partial(line_weights, coverage)) if compact else None
         read: dict[Suspect | None, list[Message]] = {}  # conversations up to the first edit
         exhausted: set[Suspect | None] = set()
         for number, attempt in enumerate(plan(suspects), 1):
@@ -246,7 +249,7 @@ class _Task:
             limits = Limits(max_turns=turns, deadline=self.deadline - self.reserve)
             episode = agent.run(opening, limits, sampling, attempt=len(self.episodes) + 1)
             read.setdefault(place, _up_to_edit(episode.messages))
-            if choice is not None and choice.exhausted:
+            if episode.ending is Ending.EXHAUSTED:
                 exhausted.add(place)
             self.episodes.append(episode)
             patch = sandbox.diff() if episode.edits else b""

@@ -18,6 +18,7 @@ class Ending(StrEnum):
     TOKENS = "tokens"
     CONTEXT = "context"  # the conversation outgrew the model's context
     STUCK = "stuck"  # the same calls with the same results, over and over
+    EXHAUSTED = "exhausted"  # no reply that is worth running is left
     FORMAT = "format"  # turns without a usable tool call, one after another
 
 

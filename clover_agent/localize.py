@@ -12,6 +12,7 @@ import ast
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -22,7 +23,6 @@ from sandboxes.protocol import Sandbox
 from tools.render import TestFailure, TestReport
 from tools.testing import run_test_command
 
-TRACE_SECONDS = 20.0
 MAX_SUSPECTS = 12
 MISSED = 0.02  # weight of a line that not all failing tests run
 DEEPEST, ON_TRACEBACK, NAMED = 3.0, 1.5, 1.5
@@ -38,14 +38,19 @@ class Coverage:
     lines: Mapping[str, Mapping[int, tuple[int, int]]]
 
 
-def traced_run(sandbox: Sandbox, command: str, timeout: float) -> tuple[TestReport, Coverage | None]:
-    """Run the tests with the trace plugin; no coverage where the command does not start pytest, or it broke off."""
+def traced_run(
+    sandbox: Sandbox, command: str, timeout: float, failing: Sequence[str] = ()
+) -> tuple[TestReport, Coverage | None]:
+    """Run the tests with the trace plugin; no coverage where the command does not start pytest, or it broke off.
+
+    failing: ids of tests known to fail, the ones most worth tracing.
+    """
     folder, environment = place(sandbox, "clover_trace")
     out = f"{folder}/coverage.json"
     environment |= {
         "CLOVER_TRACE_OUT": out,
         "CLOVER_TRACE_ROOT": sandbox.workspace,
-        "CLOVER_TRACE_SECONDS": str(TRACE_SECONDS),
+        "CLOVER_TRACE_TARGETS": sandbox.put_private("clover_trace/targets", "\n".join(failing).encode()),
     }
     report = run_test_command(sandbox, command, timeout=timeout, addopts="-p clover_trace", env=environment)
     data = sandbox.read_private(out)
@@ -90,6 +95,11 @@ def localize(folder: Path, failures: Sequence[TestFailure], coverage: Coverage |
         )
         for path, name, start, end in ranked
     ]
+
+
+def line_weights(coverage: Coverage | None, path: str) -> dict[int, float]:
+    """How likely each line of a file holds the bug, up to a factor; nothing where it is not known."""
+    return _line_weights(coverage, path, 1, sys.maxsize)
 
 
 def is_test_file(path: str) -> bool:

@@ -25,15 +25,19 @@ class TargetTests:
             chosen = sandbox.put_private("clover_select/targets", "\n".join(targets).encode())
             self._environment["CLOVER_SELECT_FILE"] = chosen
 
-    def run(self) -> TestReport | None:
-        """Their results; None where they could not be run alone."""
+    def run(self, *, to_first_failure: bool = False) -> TestReport | None:
+        """Their results, or those up to the first failure; None where they could not be run alone."""
         if not self._targets:
             return None
+        addopts = "-p clover_select" + " --exitfirst" * to_first_failure
         report = run_test_command(
-            self._sandbox, self._command, timeout=self._timeout, addopts="-p clover_select", env=self._environment
+            self._sandbox, self._command, timeout=self._timeout, addopts=addopts, env=self._environment
         )
-        seen = {*report.passed, *(failure.test_id for failure in report.failed)}
-        return report if report.structured and self._targets <= seen else None
+        failed = {failure.test_id for failure in report.failed}
+        whole = (
+            bool(self._targets & failed) if to_first_failure and failed else self._targets <= {*report.passed, *failed}
+        )
+        return report if report.structured and whole else None
 
 
 class RunTargetsFirst(RunTests):
@@ -53,7 +57,7 @@ class RunTargetsFirst(RunTests):
         if arguments.get("tests"):
             return super().run(arguments, sandbox)
         tree = sandbox.tree()
-        report = self._failed.get(tree) or self._first.run()
+        report = self._failed.get(tree) or self._first.run(to_first_failure=True)
         if report is None or report.ok:
             whole = super().run(arguments, sandbox)
             return replace(whole, finished=not (whole.data or {}).get("ok"))

@@ -1,7 +1,9 @@
 """A pytest plugin that notes which lines of the project run in failing and in passing tests.
 
 Placed into a sandbox and loaded with `-p clover_trace`; standard library only, any Python from 3.6 on. Where to write
-and what to watch come from the environment: CLOVER_TRACE_OUT, CLOVER_TRACE_ROOT, CLOVER_TRACE_SECONDS.
+and what to watch come from the environment: CLOVER_TRACE_OUT, CLOVER_TRACE_ROOT, CLOVER_TRACE_TARGETS (a file with the
+ids of the tests that are known to fail). They are traced first and foremost, then their neighbours in the same files,
+then others, until each kind has used up its seconds; the rest runs at full speed.
 """
 
 import json
@@ -12,13 +14,18 @@ import time
 
 ROOT = os.path.join(os.path.realpath(os.environ.get("CLOVER_TRACE_ROOT", ".")), "")
 OUT = os.environ.get("CLOVER_TRACE_OUT", "")
-DEADLINE = time.time() + float(os.environ.get("CLOVER_TRACE_SECONDS", "20"))
+SECONDS = {"target": 20.0, "neighbour": 2.5, "other": 1.5}
+with open(os.environ["CLOVER_TRACE_TARGETS"], encoding="utf-8") as known:
+    TARGETS = frozenset(known.read().splitlines())
+FILES = frozenset(test.split("::")[0] for test in TARGETS)
 
 watched = {}  # code file name -> path below ROOT, or None
 counts = {}  # path -> {line: [failing tests, passing tests]}
 totals = [0, 0]
 running = {}  # path -> lines of the test that runs now
 outcome = {"failed": False}
+spent = {"target": 0.0, "neighbour": 0.0, "other": 0.0}
+current = {"kind": None, "start": 0.0}
 
 
 def path_of(name):
@@ -47,7 +54,10 @@ def tracer(frame, event, _):
 def pytest_runtest_logstart(nodeid, location):
     running.clear()
     outcome["failed"] = False
-    if time.time() < DEADLINE:
+    kind = "target" if nodeid in TARGETS else "neighbour" if nodeid.split("::")[0] in FILES else "other"
+    current["kind"], current["start"] = None, time.time()
+    if spent[kind] < SECONDS[kind]:
+        current["kind"] = kind
         threading.settrace(tracer)
         sys.settrace(tracer)
 
@@ -60,8 +70,9 @@ def pytest_runtest_logreport(report):
 def pytest_runtest_logfinish(nodeid, location):
     sys.settrace(None)
     threading.settrace(None)
-    if time.time() >= DEADLINE and not running:
+    if current["kind"] is None:
         return
+    spent[current["kind"]] += time.time() - current["start"]
     column = 0 if outcome["failed"] else 1
     totals[column] += 1
     for path, lines in list(running.items()):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clover_agent.backends.protocol import BackendError, ContextOverflow, ReplyChoice, Sampling
+from clover_agent.backends.protocol import BackendError, ContextOverflow, NoReplyLeft, ReplyChoice, Sampling
 from clover_agent.backends.replies import reply_from_text, template_messages, template_tools
 from clover_agent.messages import Message, Reply, Usage
 from tools.protocol import Tool
@@ -62,7 +62,7 @@ class EmbeddedBackend:
         """One assistant turn. Raises ContextOverflow, or BackendError for anything else that the engine refuses.
 
         With `sampling.choice`, replies are tried in the order of their probability, and a later call with the same
-        messages goes on where the last one stopped; when nothing else is left, the most probable reply is given.
+        messages goes on where the last one stopped; raises NoReplyLeft when nothing is left.
         """
         from engine.errors import ContextLimitError, EngineError
 
@@ -119,7 +119,7 @@ class EmbeddedBackend:
         if known is None:
             ids, finished = self._generate(prompt, sampling, on_event)
             first = reply(ids, finished)
-            if finished.reason != "stop" or choice.accepts(first.message):
+            if choice.accepts(first.message):
                 return first
             search = self.engine.search(prompt)
             search.begin(ids)
@@ -138,6 +138,7 @@ class EmbeddedBackend:
             return whole[len(tokens) :] if fits else tokenizer.encode(forced, special=True)
 
         search.guide = guide
+        search.prior = lambda tokens: choice.prior(self.engine.tokenizer.decode(tokens))
 
         def over() -> bool:
             return sampling.deadline is not None and time.monotonic() >= sampling.deadline
@@ -152,7 +153,7 @@ class EmbeddedBackend:
             answer = reply(list(found.tokens), spent("stop", len(found.tokens)))
             if choice.accepts(answer.message):
                 return answer
-        return first or reply(ids, spent("length" if over() else "stop", 0))
+        raise NoReplyLeft("no further reply is worth running")
 
     def _without_stop(self, ids: list[int]) -> list[int]:
         return ids[:-1] if ids and ids[-1] in self.engine.generation_config.stop_ids else ids

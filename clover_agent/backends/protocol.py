@@ -21,6 +21,10 @@ class ReplyChoice(Protocol):
         """What must follow the beginning `text` of a reply; "" where the model is free, None where nothing can."""
         ...
 
+    def prior(self, text: str) -> float:
+        """Natural-log weight, at most 0, of what the beginning `text` of a reply has settled; 0 where nothing."""
+        ...
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -43,6 +47,10 @@ class BackendError(Exception):
 
 class ContextOverflow(BackendError):
     """The conversation and the reply do not fit the model's context."""
+
+
+class NoReplyLeft(BackendError):
+    """Every reply that `Sampling.choice` accepts has been given, or the time to look for one is over."""
 
 
 class Backend(Protocol):

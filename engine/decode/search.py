@@ -7,7 +7,8 @@ accepts it up to the first token that the model wants otherwise. A guide may for
 that lead nowhere. Branching only at positions behind the parent's own branch never yields a reply twice (Lawler's
 k-best scheme, 1972, with greedy completion).
 
-Scores are natural-log probabilities of the causal head, summed over the tokens that were free to choose.
+Scores are natural-log probabilities of the causal head, summed over the tokens that were free to choose, plus the
+log weight, at most 0, that a prior gives to what a reply settles.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ DRAFT = 40  # tokens of a draft
 MAX_ANCHORS = 24  # states kept at the ends of forced text
 
 Guide = Callable[[Sequence[int]], Sequence[int] | None]
+Prior = Callable[[Sequence[int]], float]
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,11 @@ class ReplySearch:
         self._model, self._prompt = model, list(prompt)
         self._stop, self._banned, self._limit = frozenset(stop_ids), list(banned), limit
         self._anchors: dict[tuple[int, ...], tuple[Any, torch.Tensor]] = {(): (state, logits[-1])}
-        self._heap: list[tuple[float, int, tuple[int, ...], tuple[int, ...]]] = []
+        self._heap: list[tuple[float, int, float, tuple[int, ...], tuple[int, ...]]] = []
+        self._settled: set[tuple[int, ...]] = set()  # beginnings whose prior sent them back to the queue
         self._order = itertools.count()
         self.guide: Guide = lambda tokens: ()
+        self.prior: Prior = lambda tokens: 0.0  # may only fall as a reply grows, and then where the guide adds text
         self.passes = 0  # causal passes so far
 
     def begin(self, draft: Sequence[int] = ()) -> None:
@@ -78,26 +82,31 @@ class ReplySearch:
     def next(self, over: Callable[[], bool] = lambda: False) -> Candidate | None:
         """The next reply; None when there is none left, or as soon as `over()` says so."""
         while self._heap and not over():
-            negative, _, forced, parent = heapq.heappop(self._heap)
+            _, _, score, forced, parent = heapq.heappop(self._heap)
             tokens, choices = self._complete(forced, parent, over)
-            score = -negative
             for choice in choices:
                 for token, value in zip(choice.tokens[1:], choice.scores[1:], strict=True):
                     if value > MIN_LOG_PROBABILITY:
                         self._push(score + value, (*tokens[: choice.position], token), tuple(tokens))
                 score += choice.scores[0]
             if tokens and tokens[-1] in self._stop:
-                return Candidate(tuple(tokens), score)
+                return Candidate(tuple(tokens), score + self.prior(tokens))
+            if tuple(tokens) in self._settled and tuple(tokens) != forced:
+                self._push(score, tuple(tokens), parent)
         return None
 
     def _push(self, score: float, forced: tuple[int, ...], parent: tuple[int, ...]) -> None:
-        heapq.heappush(self._heap, (-score, next(self._order), forced, parent))
+        """Queue the reply that begins with `forced`, whose free tokens have the log probability `score`."""
+        heapq.heappush(self._heap, (-score - self.prior(forced), next(self._order), score, forced, parent))
 
     def _complete(
         self, forced: Sequence[int], parent: Sequence[int], over: Callable[[], bool]
     ) -> tuple[list[int], list[_Choice]]:
-        """The reply that begins with `forced`, and its free choices behind that; unfinished where it was given up."""
-        tokens, choices = list(forced), []
+        """The reply that begins with `forced`, and its free choices behind that.
+
+        Unfinished where it was given up, and where the prior speaks against what the guide has just settled.
+        """
+        tokens, choices, weight = list(forced), [], self.prior(forced)
         for _ in range(MAX_PASSES):
             if over() or len(tokens) >= self._limit:
                 break
@@ -111,10 +120,13 @@ class ReplySearch:
             if extra is None:
                 return [], []
             tokens.extend(extra)
-            if extra and tuple(tokens) in self._anchors:
+            if extra and (tuple(tokens) in self._anchors or tuple(tokens) in self._settled):
                 break  # this beginning is being searched already; its other beginnings are still to come
+            if extra and self.prior(tokens) < weight:
+                self._settled.add(tuple(tokens))
+                return tokens, choices
             draft = self._draft(tokens, parent)
-            start, best, ids = self._scores(tokens, draft, anchor=bool(extra))
+            start, best, ids = self._scores(tokens, draft, anchor=bool(extra) or tuple(tokens) in self._settled)
             for guess in (*draft, None):
                 row = len(tokens) - start
                 choices.append(_Choice(len(tokens), ids[row], best[row]))

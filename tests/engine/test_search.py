@@ -133,3 +133,27 @@ def test_it_stops_when_told(model: Clover) -> None:
     search.begin()
     answers = itertools.chain([False, False, False], itertools.repeat(True))
     assert search.next(lambda: next(answers)) is None or search.next(lambda: True) is None
+
+
+def test_a_prior_puts_replies_back_but_loses_none(model: Clover) -> None:
+    def guide(tokens: Sequence[int]) -> Sequence[int] | None:
+        return [7, 8] if len(tokens) == 1 else ()  # the first token settles something
+
+    def prior(tokens: Sequence[int]) -> float:
+        return -4.0 if len(tokens) > 2 and tokens[0] % 2 else 0.0
+
+    def found(weigh: bool) -> list[Candidate]:
+        search = searching(model, [4, 9, 3], limit=6)
+        search.guide = guide
+        if weigh:
+            search.prior = prior
+        search.begin()
+        return drain(search, 10_000)
+
+    plain, weighed = found(False), found(True)
+    assert len(plain) > 20 and {c.tokens for c in plain} == {c.tokens for c in weighed}
+    scores = {candidate.tokens: candidate.score for candidate in plain}
+    for candidate in weighed:
+        assert candidate.score == pytest.approx(scores[candidate.tokens] + prior(candidate.tokens), abs=1e-3)
+    odd = [bool(candidate.tokens[0] % 2) for candidate in weighed]
+    assert odd.index(True) > [bool(candidate.tokens[0] % 2) for candidate in plain].index(True)

@@ -65,7 +65,8 @@ class Agent:
         asked = replace(sampling, deadline=min(deadlines, default=None))
         try:
             reply = self._backend.complete(run.messages, self._registry.tools, asked, self._observer)
-        except ContextOverflow:
+        except ContextOverflow as fault:
+            run.summary = str(fault)
             return Ending.CONTEXT
         except NoReplyLeft:
             return limits.reached(len(run.usages), total(run.usages)) or Ending.EXHAUSTED

@@ -19,6 +19,7 @@ _ENDINGS = {
     Ending.TOKENS: "too many tokens",
     Ending.CONTEXT: "the conversation outgrew the model's context",
     Ending.STUCK: "going round in circles",
+    Ending.EXHAUSTED: "no further edit is worth a try",
     Ending.FORMAT: "no usable tool calls",
 }
 
@@ -49,8 +50,8 @@ class Console:
                 self.say(f"  {event.observation.text.partition(chr(10))[0].removesuffix(' The first:')}")
             case EpisodeEnded() if event.ending in _ENDINGS:
                 self.say(f"  attempt ended: {_ENDINGS[event.ending]}")
-            case EpisodeEnded():
-                self.say(f"  the model says {event.claim or 'nothing'}: {event.summary}")
+            case EpisodeEnded() if event.claim:
+                self.say(f"  the model says {event.claim}: {event.summary}")
             case Noted():
                 self.say("  no tool call in the reply")
 

@@ -60,6 +60,8 @@ class EditChoice:
 
     def guide(self, text: str) -> str | None:
         """What must follow the beginning `text` of a reply; "" where the model is free, None where nothing can."""
+        if not self._suspicion:  # no code was shown yet
+            return ""
         head = f"<tool_call>\n<function={StrReplace.name}>\n<parameter=path>\n{self._path}\n</parameter>\n"
         head += "<parameter=line>\n"
         if len(text) < len(head):

@@ -24,13 +24,14 @@ from clover_agent.edit_choice import EditChoice
 from clover_agent.eventlog import EventLog, read_log
 from clover_agent.events import Observer, ignore
 from clover_agent.limits import Ending, Limits, total
-from clover_agent.localize import Coverage, line_weights, localize, traced_run
+from clover_agent.localize import Coverage, covered_run, line_weights, localize, traced_run
 from clover_agent.messages import Message, Usage
 from clover_agent.progress import Progress
 from clover_agent.prompts import Suspect, compact_task
 from clover_agent.repository import Copy, copy_repository
 from clover_agent.strategy import Attempt, patience, plan
 from clover_agent.target_tests import RunTargetsFirst, TargetTests
+from clover_agent.tracebacks import read_traceback
 from clover_agent.trajectory import trajectory
 from clover_agent.verdicts import Verdict
 from clover_agent.verify import Baseline, Verification, failing_ids, judge_baseline, report_json, verify
@@ -39,7 +40,7 @@ from sandboxes.docker_sandbox import DockerSandbox
 from sandboxes.image import DEFAULT_IMAGE
 from tools.protocol import Tool
 from tools.registry import Registry, standard_tools
-from tools.render import TestReport
+from tools.render import TestFailure, TestReport
 from tools.testing import run_test_command
 
 COMPACT_TURNS, FULL_TURNS = 8, 100
@@ -198,13 +199,16 @@ class _Task:
             if failing_ids(first) and first.seconds < SLOW_TESTS:
                 self.say(f"{len(failing_ids(first))} of {first.total or '?'} tests fail; tracing which code they run")
                 second, coverage = traced_run(sandbox, self.request.test, self._patience(), failing_ids(first))
+            elif not first.structured and first.exit_code and first.seconds < SLOW_TESTS:
+                self.say("the command fails; tracing which code it runs")
+                second, coverage = covered_run(sandbox, self.request.test, self._patience())
             verdict, reason, baseline = judge_baseline(first, second)
             if verdict is not None:
                 return self._result(verdict, reason, baseline)
-            failures = [f for f in (*first.failed, *first.collection_errors) if f.test_id in baseline.targets]
-            suspects = localize(self.copy.folder, failures or first.failed, coverage)
+            failures = self._failures(baseline, sandbox.workspace)
+            suspects = localize(self.copy.folder, failures, coverage)
             self.log.note("Suspects", suspects=[dataclasses.asdict(suspect) for suspect in suspects])
-            self._attempts(sandbox, baseline, suspects, coverage)
+            self._attempts(sandbox, baseline, failures, suspects, coverage)
         return self._conclude(baseline)
 
     def say(self, text: str) -> None:
@@ -217,8 +221,22 @@ class _Task:
     def _patience(self) -> float:
         return max(1.0, min(self.request.test_timeout, self.deadline - time.monotonic()))
 
+    def _failures(self, baseline: Baseline, workspace: str) -> list[TestFailure]:
+        """What the tests say is wrong: failures that are there in every run first."""
+        report = baseline.report
+        if not report.structured:
+            found = read_traceback(report.output, workspace, self.request.test)
+            return [found] if found else []
+        failures = (*report.failed, *report.collection_errors)
+        return [f for f in failures if f.test_id in baseline.targets] or list(failures)
+
     def _attempts(
-        self, sandbox: DockerSandbox, baseline: Baseline, suspects: Sequence[Suspect], coverage: Coverage | None
+        self,
+        sandbox: DockerSandbox,
+        baseline: Baseline,
+        failures: Sequence[TestFailure],
+        suspects: Sequence[Suspect],
+        coverage: Coverage | None,
     ) -> None:
         self.say("loading the model")
         backend = self.model.result()
@@ -240,7 +258,7 @@ class _Task:
             if number > 1:
                 sandbox.restore(start)
             self.say(f"attempt {number}{f' at {place.path}:{place.name}' if place else ''}")
-            opening = read.get(place) or self._opening(backend, baseline, attempt)
+            opening = read.get(place) or self._opening(backend, failures, attempt)
             if choice is not None:
                 choice.look(opening)
             turns = self.request.max_turns or (COMPACT_TURNS if compact else FULL_TURNS)
@@ -249,9 +267,11 @@ class _Task:
             limits = Limits(max_turns=turns, deadline=self.deadline - self.reserve)
             episode = agent.run(opening, limits, sampling, attempt=len(self.episodes) + 1)
             read.setdefault(place, _up_to_edit(episode.messages))
+            self.episodes.append(episode)
             if episode.ending is Ending.EXHAUSTED:
                 exhausted.add(place)
-            self.episodes.append(episode)
+            if episode.ending is Ending.CONTEXT and not episode.turns:
+                return  # the task itself is too long
             patch = sandbox.diff() if episode.edits else b""
             if not patch.strip() or patch in tried:
                 continue
@@ -284,10 +304,8 @@ class _Task:
         quick = RunTargetsFirst(TargetTests(sandbox, command, baseline.targets, timeout), command, timeout)
         return [quick if tool.name == quick.name else tool for tool in tools]
 
-    def _opening(self, backend: Backend, baseline: Baseline, attempt: Attempt) -> list[Message]:
-        failures = (*baseline.report.failed, *baseline.report.collection_errors)
-        failure = next((f for f in failures if f.test_id in baseline.targets), None)
-        task = compact_task(failure, attempt.suspects, self.request.issue)
+    def _opening(self, backend: Backend, failures: Sequence[TestFailure], attempt: Attempt) -> list[Message]:
+        task = compact_task(failures[0] if failures else None, attempt.suspects, self.request.issue)
         if backend.profile == "compact":
             return [Message("user", task)]
         from clover_agent.prompts_full import system_prompt
@@ -308,6 +326,8 @@ class _Task:
             return self._result(Verdict.STUCK, f"the model repeated itself in {count}", baseline)
         if not endings or Ending.TIME in endings or time.monotonic() > self.deadline - self.reserve:
             return self._result(Verdict.LIMIT, f"not fixed within {self.request.time_limit:g} s ({count})", baseline)
+        if self.episodes[-1].ending is Ending.CONTEXT and not self.episodes[-1].turns:
+            return self._result(Verdict.LIMIT, f"shorten the issue: {self.episodes[-1].summary}", baseline)
         if endings <= {Ending.TURNS, Ending.TOKENS, Ending.CONTEXT}:
             return self._result(Verdict.LIMIT, f"not fixed within the limits of {count}", baseline)
         reason = self.best.reason if self.best is not None else "the model made no change"

@@ -64,6 +64,23 @@ def traced_run(
         return report, None
 
 
+def covered_run(sandbox: Sandbox, command: str, timeout: float) -> tuple[TestReport, Coverage | None]:
+    """Run a command that is no pytest and note what its Python processes run: all of it counts as one failing test."""
+    folder, environment = place(sandbox, "usercustomize")
+    sandbox.put_private("usercustomize/sitecustomize.py", b"import usercustomize\n")  # where there is no user site
+    out = f"{folder}/coverage.jsonl"
+    environment |= {"CLOVER_TRACE_OUT": out, "CLOVER_TRACE_ROOT": sandbox.workspace}
+    report = run_test_command(sandbox, command, timeout=timeout, env=environment)
+    lines: dict[str, dict[int, tuple[int, int]]] = {}
+    try:
+        for process in (sandbox.read_private(out) or b"").splitlines():
+            for path, ran in json.loads(process).items():
+                lines.setdefault(path, {}).update(dict.fromkeys(map(int, ran), (1, 0)))
+    except (ValueError, AttributeError, TypeError):
+        return report, None
+    return report, Coverage(1, 0, lines) if lines else None
+
+
 def localize(folder: Path, failures: Sequence[TestFailure], coverage: Coverage | None) -> list[Suspect]:
     """Suspects of a copy of the repository, most suspicious first; scores add up to 1."""
     frames = list(_frames(folder, failures))

@@ -93,6 +93,8 @@ def judge_baseline(first: TestReport, second: TestReport | None) -> tuple[Verdic
         return Verdict.NO_TESTS, f"the test command found no tests (status {first.exit_code}): check it", baseline
     if first.structured and not targets:
         return Verdict.FLAKY, f"the failing tests pass when repeated: {', '.join(flaky[:3])}", baseline
+    if not first.structured and second is not None and second.ok:
+        return Verdict.FLAKY, "the test command passes when repeated", baseline
     return None, "", baseline
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clover_agent.localize import Coverage, is_test_file, localize, traced_run
+from clover_agent.localize import Coverage, covered_run, is_test_file, localize, traced_run
 from clover_agent.prompts import VIEW_LINES, Suspect
 from tests.folder_sandbox import FolderSandbox
 from tools.render import TestFailure
@@ -144,3 +144,22 @@ def test_of_a_long_function_a_window_around_the_evidence_is_shown(repo: Path) ->
 )
 def test_what_counts_as_a_test_file(path: str, yes: bool) -> None:
     assert is_test_file(path) == yes
+
+
+def test_a_command_that_is_no_pytest_is_covered_as_one_failing_test(repo: Path) -> None:
+    (repo / "check.py").write_text("from pkg.code import double\n\nassert double(2) == 4\n")
+    report, coverage = covered_run(FolderSandbox(repo), "python3 check.py", 60)
+    assert report.exit_code == 1 and coverage is not None
+    assert (coverage.failing, coverage.passing) == (1, 0)
+    assert coverage.lines["pkg/code.py"] == {10: (1, 0), 11: (1, 0)}
+    assert covered_run(FolderSandbox(repo), "exit 3", 60)[1] is None
+
+
+def test_known_failures_are_traced_beyond_the_seconds_of_others(repo: Path) -> None:
+    slow = "\n\ndef test_slow():\n    import time\n    time.sleep(1.6)\n"
+    (repo / "test_a_slow.py").write_text(slow + "\n\ndef test_fast():\n    from pkg.code import clamp\n    clamp(1)\n")
+    targets = ["test_code.py::test_double", "test_code.py::test_size"]
+    _, coverage = traced_run(FolderSandbox(repo), "python3 -m pytest -q", 60, targets)
+    assert coverage is not None
+    assert coverage.failing == 2
+    assert coverage.lines["pkg/code.py"][5] == (0, 1)  # by its neighbour, not by test_fast: its time was used up

@@ -11,6 +11,7 @@ from clover_agent.limits import Ending
 from clover_agent.progress import Progress
 from clover_agent.unmasking import Unmasking, harmless
 from engine.events import BlockUpdate, Finished, Tokens
+from tools.render import render_report
 
 _WIDTH = 100
 _ENDINGS = {
@@ -46,8 +47,10 @@ class Console:
                 self.say(f"  {event.call.name} {brief(event.call.name, event.call.arguments)}".rstrip())
             case ToolEnded() if event.observation.is_error:
                 self.say(f"  refused: {event.observation.text}")
+            case ToolEnded() if report := (event.observation.data or {}).get("report"):
+                self.say(_tests(render_report(report)))
             case ToolEnded() if event.call.name == "run_tests":
-                self.say(f"  {event.observation.text.partition(chr(10))[0].removesuffix(' The first:')}")
+                self.say(_tests(event.observation.text))
             case EpisodeEnded() if event.ending in _ENDINGS:
                 self.say(f"  attempt ended: {_ENDINGS[event.ending]}")
             case EpisodeEnded() if event.claim:
@@ -63,6 +66,10 @@ class Console:
         line = line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
         self._stream.write(f"[{time.monotonic() - self._start:6.1f} s] {line}\n")
         self._stream.flush()
+
+
+def _tests(report: str) -> str:
+    return f"  {report.partition(chr(10))[0].removesuffix(' The first:')}"
 
 
 def brief(name: str, arguments: Mapping[str, Any]) -> str:

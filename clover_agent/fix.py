@@ -30,7 +30,7 @@ from clover_agent.progress import Progress
 from clover_agent.prompts import Suspect, compact_task
 from clover_agent.repository import Copy, copy_repository
 from clover_agent.strategy import Attempt, patience, plan
-from clover_agent.target_tests import RunTargetsFirst, TargetTests
+from clover_agent.target_tests import RunTargetsFirst, TargetTests, TestedEdit
 from clover_agent.tracebacks import read_traceback
 from clover_agent.trajectory import trajectory
 from clover_agent.verdicts import Verdict
@@ -302,7 +302,8 @@ class _Task:
         if not compact or baseline.report.collection_errors:
             return tools
         quick = RunTargetsFirst(TargetTests(sandbox, command, baseline.targets, timeout), command, timeout)
-        return [quick if tool.name == quick.name else tool for tool in tools]
+        special: dict[str, Tool] = {quick.name: quick, TestedEdit.name: TestedEdit(quick)}
+        return [special.get(tool.name, tool) for tool in tools]
 
     def _opening(self, backend: Backend, failures: Sequence[TestFailure], attempt: Attempt) -> list[Message]:
         task = compact_task(failures[0] if failures else None, attempt.suspects, self.request.issue)

@@ -8,6 +8,7 @@ from typing import Any
 
 from clover_agent.plugins import place
 from sandboxes.protocol import Sandbox
+from tools.files import StrReplace
 from tools.protocol import Observation
 from tools.render import TestReport, render_report
 from tools.testing import RunTests, run_test_command
@@ -43,23 +44,52 @@ class TargetTests:
 class RunTargetsFirst(RunTests):
     """`run_tests` that answers with the failing tests alone while they still fail, and else runs everything.
 
-    A failure ends the attempt: a fresh one serves a small model better than a longer conversation. What failed once is
-    remembered by the workspace's tree.
+    A failure ends the attempt: a fresh one serves a small model better than a longer conversation. What the targets
+    said is remembered by the workspace's tree.
     """
 
     def __init__(self, targets: TargetTests, command: str, timeout: float) -> None:
         super().__init__(command, timeout)
         self._first = targets
-        self._failed: dict[str, TestReport] = {}
+        self._known: dict[str, TestReport | None] = {}
+
+    def still_failing(self, sandbox: Sandbox) -> Observation | None:
+        """The end of the attempt, where a target fails; None where they pass, or can't be run alone."""
+        tree = sandbox.tree()
+        if tree not in self._known:
+            self._known[tree] = self._first.run(to_first_failure=True)
+        report = self._known[tree]
+        if report is None or report.ok:
+            return None
+        return Observation(render_report(report), finished=True, data={"report": report, "whole": True, "ok": False})
 
     def run(self, arguments: Mapping[str, Any], sandbox: Sandbox) -> Observation:
         """See RunTests."""
         if arguments.get("tests"):
             return super().run(arguments, sandbox)
-        tree = sandbox.tree()
-        report = self._failed.get(tree) or self._first.run(to_first_failure=True)
-        if report is None or report.ok:
-            whole = super().run(arguments, sandbox)
-            return replace(whole, finished=not (whole.data or {}).get("ok"))
-        self._failed[tree] = report
-        return Observation(render_report(report), finished=True, data={"report": report, "whole": True, "ok": False})
+        if failure := self.still_failing(sandbox):
+            return failure
+        whole = super().run(arguments, sandbox)
+        return replace(whole, finished=not (whole.data or {}).get("ok"))
+
+
+class TestedEdit(StrReplace):
+    """`str_replace` that looks at once whether the failing tests still fail, and then ends the attempt.
+
+    It saves the small model's turn that would only have called `run_tests`.
+    """
+
+    __test__ = False
+
+    def __init__(self, tests: RunTargetsFirst) -> None:
+        self._tests = tests
+
+    def run(self, arguments: Mapping[str, Any], sandbox: Sandbox) -> Observation:
+        """See StrReplace."""
+        edited = super().run(arguments, sandbox)
+        failure = self._tests.still_failing(sandbox) if edited.changed else None
+        return (
+            edited
+            if failure is None
+            else replace(failure, text=f"{edited.text}\n\n{failure.text}", changed=edited.changed)
+        )

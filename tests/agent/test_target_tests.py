@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clover_agent.target_tests import TargetTests
+from clover_agent.target_tests import RunTargetsFirst, TargetTests, TestedEdit
 from tests.folder_sandbox import FolderSandbox
 
 TESTS = """import pathlib
@@ -57,3 +57,23 @@ def test_a_target_that_is_not_found_is_no_answer(repo: Path) -> None:
     assert chosen(repo, "test_a.py::test_one", "test_a.py::test_gone").run() is None
     assert chosen(repo, "test_gone.py::test_one").run() is None
     assert chosen(repo).run() is None
+
+
+def edit(new: str) -> dict[str, object]:
+    return {"path": "code.py", "old_str": "x = 0", "new_str": new}
+
+
+def test_an_edit_that_leaves_a_target_failing_ends_the_attempt_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text("x = 0\n")
+    (tmp_path / "test_code.py").write_text("from code import x\n\n\ndef test_x():\n    assert x == 2\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
+    sandbox, command = FolderSandbox(tmp_path), "python3 -m pytest -q"
+    quick = RunTargetsFirst(TargetTests(sandbox, command, ["test_code.py::test_x"], 60), command, 60)
+    tool = TestedEdit(quick)
+    wrong = tool.run(edit("x = 1"), sandbox)
+    assert wrong.finished and wrong.changed == ("code.py",)
+    assert wrong.text.startswith("Edited code.py") and "assert 1 == 2" in wrong.text
+    assert wrong.data is not None and not wrong.data["ok"]
+    right = tool.run({"path": "code.py", "old_str": "x = 1", "new_str": "x = 2"}, sandbox)
+    assert not right.finished and right.data is None
+    assert quick.run({}, sandbox).text == "All 1 tests pass."

@@ -58,10 +58,16 @@ class GatedAttention(nn.Module):
 
     def causal(self, x: Tensor, rope: tuple[Tensor, Tensor], state: AttentionState) -> Tensor:
         """Rows x [n, hidden] after the committed ones, each seeing what came before; commits their keys and values."""
+        mixed = self.ahead(x, rope, state)
+        state.length += x.shape[0]
+        return mixed
+
+    def ahead(self, x: Tensor, rope: tuple[Tensor, Tensor], state: AttentionState) -> Tensor:
+        """As `causal`, but the rows' keys and values stay uncommitted behind the committed ones: add the number of
+        rows to keep to `state.length` before the next pass."""
         query, key, value, gate = self.project(x, rope)
         past = state.length
         keys, values = state.extended(key, value)
-        state.length += x.shape[0]
         mask = None
         if past and x.shape[0] > 1:
             mask = torch.ones(x.shape[0], keys.shape[1], dtype=torch.bool, device=x.device).tril(past)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
 from engine.config import FULL, CloverConfig
 from engine.model.attention import GatedAttention
-from engine.model.gated_deltanet import GatedDeltaNet
+from engine.model.gated_deltanet import DeltaRows, GatedDeltaNet
 from engine.model.moe import SparseMoe
 from engine.model.norms import RMSNorm
 from engine.model.packed import pack
@@ -30,16 +33,53 @@ class Layer(nn.Module):
         self.post_attention_layernorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
     def forward(
-        self, x: Tensor, rope: tuple[Tensor, Tensor], state: AttentionState | DeltaState, *, block: bool
+        self,
+        x: Tensor,
+        rope: tuple[Tensor, Tensor],
+        state: AttentionState | DeltaState,
+        *,
+        block: bool,
+        top_p: float | None = None,
     ) -> Tensor:
-        """Rows x [n, hidden]; a preview of a block, or a causal pass that advances `state`."""
+        """Rows x [n, hidden]; a preview of a block with a coreset of `top_p`, or a causal pass that advances `state`."""
         normed = self.input_layernorm(x)
         if isinstance(state, AttentionState):
             mix = self.self_attn.preview if block else self.self_attn.causal
             x = x + mix(normed, rope, state)
         else:
             x = x + (self.linear_attn.preview if block else self.linear_attn.causal)(normed, state)
-        return x + self.mlp(self.post_attention_layernorm(x), block=block)
+        return x + self.mlp(self.post_attention_layernorm(x), block=block, top_p=top_p)
+
+    def ahead(
+        self, x: Tensor, rope: tuple[Tensor, Tensor], state: AttentionState | DeltaState
+    ) -> tuple[Tensor, DeltaRows | None]:
+        """A causal pass over rows x [n, hidden] that commits nothing; with what it would do to a recurrent state."""
+        normed = self.input_layernorm(x)
+        rows = None
+        if isinstance(state, AttentionState):
+            x = x + self.self_attn.ahead(normed, rope, state)
+        else:
+            mixed, rows = self.linear_attn.ahead(normed, state)
+            x = x + mixed
+        return x + self.mlp(self.post_attention_layernorm(x)), rows
+
+
+@dataclass(frozen=True)
+class Landing:
+    """Rows of a causal pass that are not committed yet. rows: one a layer, None for full attention, whose keys and
+    values stand behind the committed ones already."""
+
+    state: State
+    rows: Sequence[DeltaRows | None]
+
+    def land(self, count: int) -> None:
+        """Commit the first `count` rows: attention, convolution and recurrence move to the same row. Once only."""
+        for layer, done in zip(self.state.layers, self.rows, strict=True):
+            if isinstance(layer, AttentionState):
+                layer.length += count
+            elif done is not None:
+                done.land(layer, count)
+        self.state.length += count
 
 
 class Trunk(nn.Module):
@@ -91,21 +131,39 @@ class Clover(nn.Module):
             return None
         return self.head(hidden[-1:] if logits == "last" else hidden)
 
-    def preview(self, tokens: Tensor, state: State) -> Tensor:
+    def preview(self, tokens: Tensor, state: State, top_p: float | None = None) -> Tensor:
         """Logits [block, vocab], float32, of a block after the committed state: row r is for the token at r.
 
-        Writes nothing that a later pass reads.
+        top_p: mass of the block's expert coreset, None for the checkpoint's own, 1 for none. Writes nothing that a
+        later pass reads.
         """
-        return self.head(self._run(tokens, state, block=True))
+        return self.head(self._run(tokens, state, block=True, top_p=top_p))
+
+    def verify(self, tokens: Tensor, state: State) -> tuple[Tensor, Landing]:
+        """Next-token logits [n, vocab], float32, of every row of a causal pass that commits nothing yet.
+
+        The landing moves `state` to behind any of the rows; do that before the next pass over it.
+        """
+        rope = self._rope(tokens, state)
+        x = self.model.embed_tokens(tokens)
+        rows: list[DeltaRows | None] = []
+        for layer, layer_state in zip(self.model.layers, state.layers, strict=True):
+            assert isinstance(layer, Layer)
+            x, done = layer.ahead(x, rope, layer_state)
+            rows.append(done)
+        return self.head(x), Landing(state, rows)
 
     def head(self, hidden: Tensor) -> Tensor:
         """Logits in float32 of rows [..., hidden] before the final norm."""
         return self.lm_head(self.model.norm(hidden)).float()
 
-    def _run(self, tokens: Tensor, state: State, *, block: bool) -> Tensor:
-        positions = torch.arange(state.length, state.length + tokens.shape[0], device=tokens.device)
-        rope = rope_table(positions, self.config.rotary_dim, self.config.rope_theta)
+    def _run(self, tokens: Tensor, state: State, *, block: bool, top_p: float | None = None) -> Tensor:
+        rope = self._rope(tokens, state)
         x = self.model.embed_tokens(tokens)
         for layer, layer_state in zip(self.model.layers, state.layers, strict=True):
-            x = layer(x, rope, layer_state, block=block)
+            x = layer(x, rope, layer_state, block=block, top_p=top_p)
         return x
+
+    def _rope(self, tokens: Tensor, state: State) -> tuple[Tensor, Tensor]:
+        positions = torch.arange(state.length, state.length + tokens.shape[0], device=tokens.device)
+        return rope_table(positions, self.config.rotary_dim, self.config.rope_theta)

@@ -7,6 +7,8 @@ powers of the strictly lower part lose all digits where keys repeat.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -55,3 +57,38 @@ def chunked(
         outputs.append(from_memory[c] @ memory + inside[c] @ new)
         memory = memory * total[c, :, -1].exp()[:, None, None] + to_memory[c].transpose(-1, -2) @ new
     return torch.stack(outputs).transpose(1, 2).flatten(0, 1)[:rows], memory
+
+
+@dataclass(frozen=True)
+class Writes:
+    """What each row of a chunk adds to the memory, for landing on any row of it.
+
+    keys [heads, n, dk]; values, the rows' corrections u [heads, n, dv]; total, the cumulated log decay [heads, n].
+    """
+
+    keys: Tensor
+    values: Tensor
+    total: Tensor
+
+    def after(self, memory: Tensor, rows: int) -> Tensor:
+        """The memory [heads, dk, dv] after the first `rows` (at least 1) rows, from the one before the chunk:
+        S_c = e^(G_c) S_0 + sum over t <= c of e^(G_c - G_t) k_t u_t^T, all sums in one product."""
+        end = self.total[:, rows - 1 : rows]
+        keys = self.keys[:, :rows] * (end - self.total[:, :rows]).exp()[..., None]
+        return memory * end.exp()[..., None] + keys.transpose(-1, -2) @ self.values[:, :rows]
+
+
+def one_chunk(
+    query: Tensor, key: Tensor, value: Tensor, decay: Tensor, beta: Tensor, memory: Tensor
+) -> tuple[Tensor, Writes]:
+    """Outputs as `chunked` gives them for rows that all fit one chunk; the memory is read, and the rows' writes to it
+    come back instead of the memory after the last."""
+    query, key, value = (x.transpose(0, 1) for x in (query, key, value))  # [heads, rows, dim]
+    total, beta = decay.T.cumsum(-1), beta.T[..., None]
+    between = (total[..., :, None] - total[..., None, :]).tril().exp().tril()
+    scores = key @ key.transpose(-1, -2) * between * beta
+    right = beta * (value - total.exp()[..., None] * (key @ memory))
+    written = torch.linalg.solve_triangular(scores, right, upper=False, unitriangular=True)
+    inside = query @ key.transpose(-1, -2) * between
+    outputs = total.exp()[..., None] * (query @ memory) + inside @ written
+    return outputs.transpose(0, 1), Writes(key, written, total)

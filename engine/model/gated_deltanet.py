@@ -8,19 +8,34 @@ and one history slot that reads the committed memory (`bd_softmax_*`).
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from engine.config import CloverConfig
-from engine.model.delta_rule import chunked, recurrent
+from engine.model.delta_rule import Writes, chunked, one_chunk, recurrent
 from engine.model.norms import gated_rms_norm, l2_norm
 from engine.model.packed import PackedLinear, pack
 from engine.state import DeltaState
 
 _RECURRENT_ROWS = 2  # up to this many rows, stepping is faster than a chunk
 TRAINED_BLOCK = 32  # the history slot's bias is measured against this block size
+
+
+@dataclass(frozen=True)
+class DeltaRows:
+    """What uncommitted rows would do to a layer's state. inputs: of the convolution, [kernel - 1 + n, channels]."""
+
+    inputs: Tensor
+    writes: Writes
+
+    def land(self, state: DeltaState, rows: int) -> None:
+        """Advance `state`, which must be as it was when the rows were computed, by the first `rows` of them."""
+        if rows:
+            state.memory = self.writes.after(state.memory, rows)
+            state.ring = self.inputs[rows : rows + state.ring.shape[0]].clone()
 
 
 class OutputNorm(nn.Module):
@@ -70,15 +85,25 @@ class GatedDeltaNet(nn.Module):
 
     def causal(self, x: Tensor, state: DeltaState) -> Tensor:
         """Rows x [n, hidden]; advances ring and memory by them."""
+        rule_inputs, inputs, gate = self._rule_inputs(x, state)
+        rule = recurrent if x.shape[0] <= _RECURRENT_ROWS else chunked
+        mixed, state.memory = rule(*rule_inputs, state.memory)
+        state.ring = inputs[-state.ring.shape[0] :].clone()
+        return self.finish(mixed, gate)
+
+    def ahead(self, x: Tensor, state: DeltaState) -> tuple[Tensor, DeltaRows]:
+        """As `causal` for one block of rows, but `state` is only read; what the rows would do to it comes back."""
+        rule_inputs, inputs, gate = self._rule_inputs(x, state)
+        mixed, writes = one_chunk(*rule_inputs, state.memory)
+        return self.finish(mixed, gate), DeltaRows(inputs, writes)
+
+    def _rule_inputs(self, x: Tensor, state: DeltaState) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
+        """Query, key, value, log decay and beta of rows x [n, hidden]; the convolution's inputs; the gate."""
         raw, gate, step, beta = self.project(x)
         inputs = torch.cat((state.ring, raw))
         query, key, value = self.heads(F.silu(self.convolve(inputs)))
         query = query * self.key_head_dim**-0.5
-        rule = recurrent if x.shape[0] <= _RECURRENT_ROWS else chunked
-        decay, beta = self.log_decay(step), beta.float().sigmoid()
-        mixed, state.memory = rule(query, key, value, decay, beta, state.memory)
-        state.ring = inputs[-state.ring.shape[0] :].clone()
-        return self.finish(mixed, gate)
+        return (query, key, value, self.log_decay(step), beta.float().sigmoid()), inputs, gate
 
     def preview(self, x: Tensor, state: DeltaState) -> Tensor:
         """Block rows x [block, hidden]; reads ring and memory."""

@@ -104,13 +104,17 @@ class SparseMoe(nn.Module):
         self.experts.pack()
         del self.gate, self.shared_expert_gate, shared.gate_proj, shared.up_proj
 
-    def forward(self, x: Tensor, *, block: bool = False) -> Tensor:
-        """Rows x [n, hidden]. `block`: they are the rows of one preview, which share an expert coreset."""
+    def forward(self, x: Tensor, *, block: bool = False, top_p: float | None = None) -> Tensor:
+        """Rows x [n, hidden]. `block`: they are the rows of one preview, which share an expert coreset.
+
+        top_p: mass of that coreset, None for the checkpoint's own, 1 for none.
+        """
+        top_p = self.coreset_top_p if top_p is None else top_p
         scores, shared = self.scores_and_shared(x)
         probabilities = scores.float().softmax(-1)
         allowed = None
-        if block and self.coreset_top_p is not None:
-            allowed = block_coreset(probabilities, self.top_k, self.coreset_top_p)
+        if block and top_p is not None and top_p < 1:
+            allowed = block_coreset(probabilities, self.top_k, top_p)
         weights, chosen = route(probabilities, self.top_k, renormalise=self.renormalise, allowed=allowed)
         return self.experts(x, weights, chosen) + shared
 

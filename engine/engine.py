@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +12,17 @@ import torch
 from torch import Tensor
 
 from engine.checkpoint import load_model
+from engine.decode.auto import FIRST, AutoDecoder
 from engine.decode.autoregressive import AutoregressiveDecoder
 from engine.decode.controls import Controls
 from engine.decode.diffusion import DiffusionDecoder
+from engine.decode.loops import LoopGuard
 from engine.decode.run import Decoder, Run, Step
 from engine.decode.search import ReplySearch
+from engine.decode.speculative import SpeculativeDecoder
 from engine.errors import ContextLimitError, EngineError
-from engine.events import Event, Finished, Tokens
+from engine.decode.tally import Tally
+from engine.events import Event, Tokens
 from engine.generation_config import GenerationConfig
 from engine.model import packed
 from engine.params import DecodeSettings, GenerationParams, resolve
@@ -27,15 +31,19 @@ from engine.tokenizer import Tokenizer
 from engine.toolcalls import THINK_OPEN
 
 if TYPE_CHECKING:
+    from engine.constraints import Constraint
+    from engine.decode.constraint import Cursor
+    from engine.grammar import Compiler
     from engine.model.clover import Clover
 
 PREFILL_CHUNK = 2048  # tokens between two looks at the deadline while a prompt is read
 CACHE_BYTES = {"cpu": 256 << 20}
 CACHE_BYTES_DEVICE = 4 << 30
 
-_DECODERS: dict[str, type[DiffusionDecoder] | type[AutoregressiveDecoder]] = {
+_DECODERS: dict[str, Callable[[Run], Decoder]] = {
     "diffusion": DiffusionDecoder,
     "autoregressive": AutoregressiveDecoder,
+    "speculative": SpeculativeDecoder,
 }
 
 
@@ -58,6 +66,8 @@ class Engine:
         self.device = next(model.parameters()).device
         default = CACHE_BYTES.get(self.device.type, CACHE_BYTES_DEVICE)
         self.prefix_cache = PrefixCache(default if cache_bytes is None else cache_bytes)
+        self._compiler: Compiler | None = None
+        self._favourite = FIRST  # the mode that was fastest in the last `auto` response
 
     @classmethod
     def load(
@@ -95,7 +105,7 @@ class Engine:
         params = params or GenerationParams()
         prompt = list(prompt_ids)
         settings = self._settle(prompt, params)
-        return self._events(prompt, settings, params.deadline)
+        return self._events(prompt, settings, params, self._grammar(settings, params.constraint))
 
     def search(self, prompt_ids: Sequence[int], max_new_tokens: int = 256) -> ReplySearch:
         """Replies to a prompt in the order of their probability. Raises as `generate` does."""
@@ -134,7 +144,7 @@ class Engine:
             )
         except ValueError as fault:
             raise EngineError(str(fault)) from None
-        block = settings.block_size if settings.mode == "diffusion" else 1
+        block = settings.block
         reach = -(-settings.max_new_tokens // block) * block
         if len(prompt) + reach > limit:
             raise ContextLimitError(
@@ -148,34 +158,41 @@ class Engine:
         tags = (opening, self.generation_config.think_end_token_id)
         return next((token == opening for token in reversed(prompt) if token in tags), False)
 
-    def _events(self, prompt: list[int], settings: DecodeSettings, deadline: float | None) -> Iterator[Event]:
-        started = time.monotonic()
-        passes = commits = produced = 0
+    def _grammar(self, settings: DecodeSettings, constraint: Constraint | None) -> Cursor | None:
+        if constraint is None:
+            return None
+        if self._compiler is None:
+            from engine.grammar import Compiler
 
-        def finished(reason: str, cached: int) -> Finished:
-            return Finished(reason, len(prompt), produced, passes, commits, cached, time.monotonic() - started)
+            self._compiler = Compiler(self.tokenizer, self.config.vocab_size, self.device)
+        return self._compiler.cursor(constraint, settings.controls)
 
+    def _events(
+        self, prompt: list[int], settings: DecodeSettings, params: GenerationParams, grammar: Cursor | None
+    ) -> Iterator[Event]:
+        tally = Tally(len(prompt))
         state, logits, cached = self._resume(prompt)
         at = cached
         while at < len(prompt):
-            if _over(deadline):
-                yield finished("deadline", cached)
+            if _over(params.deadline):
+                yield tally.finished("deadline", cached)
                 return
             chunk = prompt[at : at + PREFILL_CHUNK]
             at += len(chunk)
             logits = self._read(chunk, state, last=at == len(prompt))
         if cached < len(prompt):
             self.prefix_cache.put(prompt, state.clone(), logits)
-        controls = Controls(settings.controls, self.config.vocab_size, self.device)
-        run = Run(self.model, state, settings=settings, controls=controls, logits=logits)
-        decoder: Decoder = _DECODERS[settings.mode](run)
+        run = self._run(settings, state, logits, guard=params.loop_guard, grammar=grammar)
+        auto = AutoDecoder(run, self._favourite) if settings.mode == "auto" else None
+        decoder = auto or _DECODERS[settings.mode](run)
+        tally.prompt_read()
         reason = ""
         while not reason:
-            if _over(deadline):
+            if _over(params.deadline):
                 reason = "deadline"
                 break
             step = self._step(decoder)
-            passes, commits, produced = passes + step.passes, commits + step.commits, len(run.response)
+            tally.add(step)
             if step.update is not None:
                 yield step.update
             if step.tokens:
@@ -183,7 +200,23 @@ class Engine:
             reason = step.finish
         if run.committed:
             self.prefix_cache.put(prompt + run.response[: run.committed], run.state)
-        yield finished(reason, cached)
+        if auto is not None:
+            self._favourite = auto.best
+        yield tally.finished(reason, cached)
+
+    def _run(
+        self, settings: DecodeSettings, state: Any, logits: Tensor | None, *, guard: bool, grammar: Cursor | None
+    ) -> Run:
+        wanted = settings.controls
+        return Run(
+            self.model,
+            state,
+            settings=settings,
+            controls=Controls(wanted, self.config.vocab_size, self.device),
+            logits=logits,
+            grammar=grammar,
+            guard=LoopGuard(thinking=wanted.thinking, think_end=wanted.think_end_token_id) if guard else None,
+        )
 
     def _resume(self, prompt: list[int]) -> tuple[Any, Tensor | None, int]:
         """A state of the longest known beginning of `prompt`, the logits after it, and its length."""

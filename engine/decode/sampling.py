@@ -11,15 +11,33 @@ from engine.params import DecodeSettings
 def pick(logits: Tensor, settings: DecodeSettings, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Ids [rows] and confidences [rows] from controlled `logits` [rows, vocab], float32.
 
-    Greedy at temperature 0 (the first maximum), else a draw after top-k (ties at the cut stay), then top-p.
-    The confidence is always the pick's softmax probability at temperature 1.
+    Greedy at temperature 0 (the first maximum), else a draw from `distribution`.
     """
     if settings.temperature == 0:
         ids = logits.argmax(dim=-1)
     else:
-        ids = _draw(_cut(logits / settings.temperature, settings.top_k, settings.top_p), generator)
-    chosen = logits.gather(-1, ids[:, None]).squeeze(-1)
-    return ids, (chosen - logits.logsumexp(dim=-1)).exp()
+        ids = draw(distribution(logits, settings), generator)
+    return ids, confidence(logits, ids)
+
+
+def confidence(logits: Tensor, ids: Tensor) -> Tensor:
+    """Softmax probability [rows] of `ids` [rows] at temperature 1, whatever they were drawn from."""
+    return (logits.gather(-1, ids[:, None]).squeeze(-1) - logits.logsumexp(dim=-1)).exp()
+
+
+def distribution(logits: Tensor, settings: DecodeSettings) -> Tensor:
+    """Probabilities [rows, vocab] that a draw follows: temperature, then top-k (ties at the cut stay), then top-p.
+
+    One-hot at the first maximum for temperature 0.
+    """
+    if settings.temperature == 0:
+        return torch.zeros_like(logits).scatter_(-1, logits.argmax(dim=-1, keepdim=True), 1.0)
+    return _cut(logits / settings.temperature, settings.top_k, settings.top_p).softmax(dim=-1)
+
+
+def draw(probabilities: Tensor, generator: torch.Generator) -> Tensor:
+    """One id a row, [rows], from weights [rows, vocab]."""
+    return torch.multinomial(probabilities, 1, generator=generator).squeeze(-1)
 
 
 def _cut(logits: Tensor, top_k: int, top_p: float) -> Tensor:
@@ -33,7 +51,3 @@ def _cut(logits: Tensor, top_k: int, top_p: float) -> Tensor:
         dropped = p.cumsum(dim=-1) - p >= top_p
         logits = logits.masked_fill(torch.zeros_like(dropped).scatter(-1, order, dropped), -torch.inf)
     return logits
-
-
-def _draw(logits: Tensor, generator: torch.Generator) -> Tensor:
-    return torch.multinomial(logits.softmax(dim=-1), 1, generator=generator).squeeze(-1)

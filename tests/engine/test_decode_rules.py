@@ -43,7 +43,7 @@ class TableModel:
         state.extend(tokens.tolist())
         return self._block_logits(list(state), [MASK])[:1] if logits == "last" else None
 
-    def preview(self, tokens: torch.Tensor, state: list[int]) -> torch.Tensor:
+    def preview(self, tokens: torch.Tensor, state: list[int], top_p: float | None = None) -> torch.Tensor:
         self.previews.append(tokens.tolist())
         return self._block_logits(list(state), tokens.tolist())
 

@@ -53,7 +53,7 @@ class AttentionState:
 @dataclass
 class DeltaState:
     """One Gated DeltaNet layer. ring: last raw convolution inputs [kernel - 1, channels], oldest first.
-    memory: recurrent state [value_heads, key_dim, value_dim], float32."""
+    memory: recurrent state [value_heads, key_dim, value_dim], float32 (float64 for a float64 model)."""
 
     ring: Tensor
     memory: Tensor
@@ -85,7 +85,8 @@ class State:
                 return AttentionState(rows, rows.clone())
             ring = torch.zeros(config.linear_conv_kernel_dim - 1, config.conv_dim, device=device, dtype=dtype)
             heads = (config.linear_num_value_heads, config.linear_key_head_dim, config.linear_value_head_dim)
-            return DeltaState(ring, torch.zeros(heads, device=device, dtype=torch.float32))
+            kept = torch.promote_types(dtype, torch.float32)
+            return DeltaState(ring, torch.zeros(heads, device=device, dtype=kept))
 
         return cls([layer(kind) for kind in config.layer_types])
 

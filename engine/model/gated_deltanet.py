@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from engine.config import CloverConfig
 from engine.model.delta_rule import Writes, chunked, one_chunk, recurrent
-from engine.model.norms import gated_rms_norm, l2_norm
+from engine.model.norms import gated_rms_norm, l2_norm, wide
 from engine.model.packed import PackedLinear, pack
 from engine.state import DeltaState
 
@@ -103,7 +103,7 @@ class GatedDeltaNet(nn.Module):
         inputs = torch.cat((state.ring, raw))
         query, key, value = self.heads(F.silu(self.convolve(inputs)))
         query = query * self.key_head_dim**-0.5
-        return (query, key, value, self.log_decay(step), beta.float().sigmoid()), inputs, gate
+        return (query, key, value, self.log_decay(step), wide(beta).sigmoid()), inputs, gate
 
     def preview(self, x: Tensor, state: DeltaState) -> Tensor:
         """Block rows x [block, hidden]; reads ring and memory."""
@@ -140,7 +140,7 @@ class GatedDeltaNet(nn.Module):
     def heads(self, mixed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Normalised queries and keys [..., n, value_heads, key_head_dim] (repeated to the value heads) and values
         [..., n, value_heads, value_head_dim] in float32 from convolved rows [..., n, channels]."""
-        query, key, value = mixed.float().split((self.key_dim, self.key_dim, self.value_dim), dim=-1)
+        query, key, value = wide(mixed).split((self.key_dim, self.key_dim, self.value_dim), dim=-1)
         repeats = self.value_heads // self.key_heads
 
         def spread(x: Tensor) -> Tensor:
@@ -150,7 +150,7 @@ class GatedDeltaNet(nn.Module):
 
     def log_decay(self, step: Tensor) -> Tensor:
         """log of the memory's decay at each row, float32, never positive; step [..., n, value_heads]."""
-        return -self.A_log.float().exp() * F.softplus(step.float() + self.dt_bias.float())
+        return -self.A_log.float().exp() * F.softplus(wide(step) + self.dt_bias.float())
 
     def finish(self, mixed: Tensor, gate: Tensor) -> Tensor:
         """Norm, gate and project mixed values [..., n, value_heads, value_head_dim] to [..., n, hidden]."""

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from engine.config import CloverConfig
+from engine.model.norms import wide
 from engine.model.packed import PackedLinear, pack
 
 
@@ -111,7 +112,7 @@ class SparseMoe(nn.Module):
         """
         top_p = self.coreset_top_p if top_p is None else top_p
         scores, shared = self.scores_and_shared(x)
-        probabilities = scores.float().softmax(-1)
+        probabilities = wide(scores).softmax(-1)
         allowed = None
         if block and top_p is not None and top_p < 1:
             allowed = block_coreset(probabilities, self.top_k, top_p)

@@ -24,8 +24,8 @@ CASES = [
     (folder, index, mode)
     for folder in FOLDERS
     for index, case in enumerate(json.loads((TINY / folder / "expected.json").read_text()))
-    for mode in ("diffusion", "autoregressive")
-    if mode in case
+    for mode in case
+    if not mode.startswith("prompt")
 ]
 PROMPT = [285, 296, 83, 293, 280, 25, 292, 282]
 
@@ -52,22 +52,30 @@ def last(events: list[Event]) -> Finished:
     return events[-1]
 
 
+def recorded_params(mode: str) -> GenerationParams:
+    """The request behind a recorded mode: `speculative_typical_8_delta_0.003` and the like."""
+    if not mode.startswith("speculative"):
+        return GenerationParams(mode=mode, early_exit=False)
+    _, acceptance, width, *delta = mode.split("_")
+    changes = {"typical_delta": float(delta[1])} if delta else {}
+    return GenerationParams(mode="speculative", acceptance=acceptance, draft_width=int(width), **changes)
+
+
 @pytest.mark.parametrize(("folder", "index", "mode"), CASES)
-def test_recorded_outputs(engines: dict[str, Engine], folder: str, index: int, mode: Mode) -> None:
+def test_recorded_outputs(engines: dict[str, Engine], folder: str, index: int, mode: str) -> None:
     engine = engines[folder]
     case = json.loads((TINY / folder / "expected.json").read_text())[index]
     assert engine.tokenizer.encode(case["prompt"]) == case["prompt_ids"]
-    wanted, whole = case[mode], mode == "autoregressive" or index < 2  # for the others, the first block
+    wanted, whole = case[mode], mode != "diffusion" or index < 2  # for the others, the first block
     length = wanted["max_new_tokens"] if whole else engine.config.block_size
-    events = list(
-        engine.generate(case["prompt_ids"], GenerationParams(mode=mode, max_new_tokens=length, early_exit=False))
-    )
+    events = list(engine.generate(case["prompt_ids"], replace(recorded_params(mode), max_new_tokens=length)))
     assert ids_of(events) == wanted["token_ids"][:length]
     confidence = [c for event in events if isinstance(event, Tokens) for c in event.confidence]
     assert confidence == pytest.approx(wanted["confidence"][:length], abs=1e-4)
     if whole:
         done = last(events)
-        assert (done.passes if mode == "diffusion" else done.commits) == wanted["passes"]
+        forwards = done.passes + (done.commits if mode != "diffusion" else 0)
+        assert forwards == wanted["passes"]
 
 
 def test_early_exit_saves_passes_and_keeps_the_text(engine: Engine) -> None:

@@ -15,7 +15,7 @@ from engine.errors import TokenizerError
 class Tokenizer:
     """tokenizer.json with a chat template.
 
-    special: id of every added token (`<|im_end|>`, `<think>`, ...) by its text.
+    special: id of every added token (`<|im_end|>`, `<think>`, ...) by its text. definition: the tokenizer.json.
     """
 
     def __init__(self, definition: str, template: str | None = None) -> None:
@@ -26,6 +26,7 @@ class Tokenizer:
             self._backend = Backend.from_str(definition)
         except Exception as fault:  # the library raises bare Exception
             raise TokenizerError(f"tokenizer.json can't be read: {fault}") from None
+        self.definition = definition
         added = self._backend.get_added_tokens_decoder()
         self.special: Mapping[str, int] = {token.content: index for index, token in sorted(added.items())}
         self._special_ids = frozenset(self.special.values())

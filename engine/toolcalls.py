@@ -23,6 +23,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from engine.schemas import resolve_reference
+
 OPEN = "<tool_call>"
 CLOSE = "</tool_call>"
 THINK_OPEN = "<think>"
@@ -144,14 +146,15 @@ def _read_call(text: str, at: int, schemas: Mapping[str, Mapping[str, Any]]) -> 
     name, at = function.group(1).strip(), function.end()
     if not name:
         raise _FaultError("<function=> names no tool")
-    properties = schemas.get(name, {}).get("properties", {})
+    root = schemas.get(name, {})
+    properties = root.get("properties", {})
     arguments: dict[str, Any] = {}
     while parameter := _PARAMETER.match(text, at):
         key, at = parameter.group(1).strip(), parameter.end()
         raw, at = _read_value(text, at, key, name)
         if key in arguments:
             raise _FaultError(f"parameter {key!r} is given twice", name)
-        arguments[key] = _typed(raw, properties.get(key), key, name)
+        arguments[key] = _typed(raw, resolve_reference(properties.get(key), root), key, name, root)
     for pattern, what in ((_FUNCTION_END, "<parameter=ARG> or </function>"), (_CALL_END, CLOSE)):
         closing = pattern.match(text, at)
         if closing is None:
@@ -172,9 +175,9 @@ def _read_value(text: str, at: int, key: str, name: str) -> tuple[str, int]:
     return text[at + own_line : end.start()], end.end()
 
 
-def _typed(raw: str, schema: Any, key: str, name: str) -> Any:
+def _typed(raw: str, schema: Any, key: str, name: str, root: Mapping[str, Any]) -> Any:
     """The value of `raw` under its JSON schema: a string wherever the schema allows one or says nothing."""
-    if not _wants_json(schema):
+    if not wants_json(schema, root):
         return raw
     try:
         return json.loads(raw, parse_constant=_refuse_constant)
@@ -188,7 +191,10 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def _wants_json(schema: Any) -> bool:
+def wants_json(schema: Any, root: Any = None) -> bool:
+    """Whether a parameter of this schema is written as JSON: it is where the schema allows no string. root: the
+    schema that `$ref` points into."""
+    schema = resolve_reference(schema, root)
     if not isinstance(schema, Mapping):
         return False
     types = schema.get("type")
@@ -196,7 +202,7 @@ def _wants_json(schema: Any) -> bool:
         return "string" not in ([types] if isinstance(types, str) else types)
     choices = schema.get("anyOf") or schema.get("oneOf")
     if choices:
-        return all(_wants_json(choice) for choice in choices)
+        return all(wants_json(choice, root) for choice in choices)
     values = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
     return bool(values) and not any(isinstance(value, str) for value in values)
 

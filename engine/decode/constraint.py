@@ -26,6 +26,10 @@ class Cursor(Protocol):
         """Go on behind `token`; False, and no move, where it may not follow."""
         ...
 
+    def completion(self, limit: int) -> list[int] | None:
+        """A short way to the end of a response, its stop id included; None where none is known within `limit` ids."""
+        ...
+
     def fork(self) -> Cursor:
         """An independent copy."""
         ...

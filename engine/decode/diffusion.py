@@ -44,7 +44,8 @@ class DiffusionDecoder:
         """One preview, after the commit of the block before it where there is one."""
         run = self._run
         if not self._tokens:
-            forced = run.take_forced() if run.grammar is None else None  # else the block's own first rows
+            # under a grammar they are the block's own first rows
+            forced = run.take_forced() if run.grammar is None or run.closing else None
             if forced is not None:
                 return forced
             self._open_block()

@@ -16,6 +16,9 @@ from engine.events import BlockUpdate
 from engine.params import DecodeSettings
 
 
+CLOSING_ROOM = 96  # room beyond a response's shortest end, below which every token is checked for leaving that room
+
+
 class Landing(Protocol):
     """Rows of a causal pass that are not committed yet."""
 
@@ -100,6 +103,10 @@ class Run:
         self.response: list[int] = []
         self.pending: list[int] = []
         self._guard = guard
+        self.closing: list[int] = []  # a constrained response at the end of its room: the rest of it
+        self._horizon = 0  # room from which on that is looked for
+        if grammar is not None and (way := grammar.completion(self.room)) is not None:
+            self._horizon = len(way) + CLOSING_ROOM
         self._logits = logits
 
     @property
@@ -116,7 +123,8 @@ class Run:
         """Commit what is pending; returns the number of causal passes that took (0 or 1)."""
         if not self.pending:
             return 0
-        self._logits = self.model.causal(self.tensor(self.pending), self.state, logits="none")
+        kept = "last" if self.settings.mode == "auto" else "none"  # a block that is given up leaves its place to others
+        self._logits = self.model.causal(self.tensor(self.pending), self.state, logits=kept)
         self.pending = []
         return 1
 
@@ -139,8 +147,10 @@ class Run:
     def forced(self) -> list[int]:
         """Ids that must come next, whatever the model says: they cost no pass.
 
-        A think section at its budget is closed; a grammar may leave no choice.
+        A think section at its budget is closed; a grammar may leave no choice, or only just the room to end well.
         """
+        if self.closing:
+            return self.closing
         closing, budget = self.settings.controls.think_end_token_id, self.settings.thinking_budget
         if closing is not None and budget is not None and self.controls.thinking and len(self.response) >= budget:
             if self.grammar is None or self.grammar.allows(closing):
@@ -184,13 +194,32 @@ class Run:
             if count < len(kept) or (ended and finish != "stop"):
                 kept, finish = kept[:count], "repetition" if ended else ""
         if self.grammar is not None:
-            for token in kept:
-                if not self.grammar.consume(token):
-                    raise RuntimeError(f"token {token} does not follow the grammar")
+            count = self._follow(kept, self.grammar)
+            kept, finish = kept[:count], finish if count == len(kept) else ""
         self.response.extend(kept)
         self.pending.extend(kept)
         self.controls.commit(kept)
         return tuple(kept), finish
+
+    def _follow(self, ids: Sequence[int], grammar: Cursor) -> int:
+        """Lead the grammar over `ids`; returns how many of them leave enough room for a response that ends well."""
+        if self.closing:
+            self.closing = self.closing[len(ids) :]
+        for count, token in enumerate(ids):
+            room = self.room - count
+            if self.closing or room > self._horizon:
+                ahead = grammar
+            else:
+                ahead = grammar.fork()
+            if not ahead.consume(token):
+                raise RuntimeError(f"token {token} does not follow the grammar")
+            if ahead is grammar:
+                continue
+            if ahead.completion(room - 1) is None and (way := grammar.completion(room)) is not None:
+                self.closing = way
+                return count
+            self.grammar = grammar = ahead
+        return len(ids)
 
     def tensor(self, ids: Sequence[int]) -> Tensor:
         """Ids as a tensor on the model's device."""

@@ -2,47 +2,47 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 from typing import Any
 
 import numpy as np
 
 from engine.toolgrammar import LAST, NEXT
 
-MAX_NODES = 600  # places looked at in one search
+MAX_NODES = 300  # places looked at in one search
 MAX_BRANCHES = 24  # single ids tried where none of the pieces fits
-# Pieces that close things or are the shortest values, as text. Structural text that leaves no choice follows by itself.
-_PIECES = ('"', "}", "]", "0", "a", "1", "true", "null", ", ", '"a"', "-", ".", "e", "{", "[", "\n", ":", "T", "Z", "@")
+# Pieces that close things, then the shortest values, as text, in the order in which they are tried.
+_PIECES = (LAST, NEXT, '"', "}", "]", ", ", "0", "1", "true", "null", "{", "[", *"23456789", "a", "A", "-", ".", "\n")
 
 
 class Closer:
-    """Searches for short completions. tokenizer: llguidance's; stop: the id that ends a response."""
+    """Searches for short completions. tokenizer: llguidance's; stop: the id that ends a response; think_end: the one
+    that closes a think section, where there is one."""
 
-    def __init__(self, tokenizer: Any, stop: int) -> None:
-        texts = (LAST, NEXT, *_PIECES)
-        self._pieces = [list(tokenizer.tokenize_str(text)) for text in texts]
+    def __init__(self, tokenizer: Any, stop: int, think_end: int | None) -> None:
+        self._pieces = [[think_end]] if think_end is not None else []
+        self._pieces += [list(tokenizer.tokenize_str(text)) for text in _PIECES]
         self._stop = stop
 
     def completion(self, matcher: Any, limit: int) -> list[int] | None:
-        """Ids from the place of `matcher` (not moved) to the end, the stop id included: the shortest of what a few
-        closing pieces can reach. None where there is none within `limit` ids and the search's bound."""
-        order = itertools.count()
-        queue: list[tuple[int, int, list[int], Any]] = [(0, next(order), [], matcher.deep_copy())]
-        nodes = 0
-        while queue and nodes < MAX_NODES:
-            _, _, path, place = heapq.heappop(queue)
-            nodes += 1
+        """Ids from the place of `matcher` (not moved) to the end, the stop id included.
+
+        Depth first, what closes before what opens: the first end found, not the shortest there is. None where there
+        is none within `limit` ids and the search's bound.
+        """
+        stack: list[tuple[list[int], Any]] = [([], matcher.deep_copy())]
+        for _ in range(MAX_NODES):
+            if not stack:
+                return None
+            path, place = stack.pop()
+            if place.is_error():
+                continue
             if place.is_accepting() or place.is_stopped():
-                return None if place.is_error() or len(path) >= limit else [*path, self._stop]
-            for piece in self._onward(place):
-                if len(path) + len(piece) >= limit:
-                    continue
-                following = place.deep_copy()
-                following.consume_tokens(piece)
-                if following.is_error():
-                    continue
-                heapq.heappush(queue, (len(path) + len(piece), next(order), [*path, *piece], following))
+                return [*path, self._stop]
+            for piece in reversed(self._onward(place)):
+                if len(path) + len(piece) < limit:
+                    following = place.deep_copy()
+                    following.consume_tokens(piece)
+                    stack.append(([*path, *piece], following))
         return None
 
     def _onward(self, place: Any) -> list[list[int]]:

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 __all__ = ["Compiler", "GrammarCursor", "GrammarError"]
 
 
+# The library's bound on work between two masks. A walk over many tokens without a mask in between must never meet it:
+# what lies behind it reads as a dead end.
+LEXER_FUEL = 10**12
+_TROUBLE = ("MaxTokensTotal", "MaxTokensParser", "ParserTooComplex", "LexerTooComplex", "InternalError")
+
+
 class Compiler:
     """Compiles constraints for one tokenizer. vocab_size: of the model; ids without a token are never allowed."""
 
@@ -34,18 +40,20 @@ class Compiler:
 
         `controls`: the ids that end a response, the ids that may not occur, and whether it starts inside thinking.
         """
-        from llguidance import LLMatcher
+        from llguidance import LLMatcher, LLParserLimits
 
         if not controls.stop_ids:
             raise GrammarError("the checkpoint names no stop id, so a constrained response could never end")
         backend = self._backend(controls.stop_ids)
-        matcher = LLMatcher(backend, self._source(constraint, thinking=controls.thinking), log_level=0)
+        limits = LLParserLimits(initial_lexer_fuel=LEXER_FUEL, step_lexer_fuel=LEXER_FUEL)
+        source = self._source(constraint, thinking=controls.thinking)
+        matcher = LLMatcher(backend, source, log_level=0, limits=limits)
         if matcher.is_error():
             raise GrammarError(f"the constraint can't be used: {_first_line(matcher.get_error())}")
         allowed = np.ones(self._vocab_size, dtype=bool)
         banned = [i for i in (controls.mask_token_id, *controls.suppressed) if i < self._vocab_size]
         allowed[banned] = False
-        closer = Closer(backend, controls.stop_ids[0])
+        closer = Closer(backend, controls.stop_ids[0], self._tokenizer.special.get(THINK_CLOSE))
         return GrammarCursor(matcher, allowed, controls.stop_ids, self._device, closer)
 
     def _backend(self, stop_ids: tuple[int, ...]) -> Any:
@@ -123,7 +131,8 @@ class GrammarCursor:
         self._mask = None
         if self._ended or self._forced:
             return
-        if self._matcher.is_stopped() and not self._matcher.is_error():
+        if self._matcher.is_stopped():
+            self._check()
             self._forced = [self._stop_ids[0]]
         else:
             self._forced = list(self._matcher.compute_ff_tokens())
@@ -188,8 +197,9 @@ class GrammarCursor:
         return self._mask
 
     def _check(self) -> None:
-        if self._matcher.is_error():
-            raise GrammarError(f"the constraint can't be followed: {_first_line(self._matcher.get_error())}")
+        reason = self._matcher.stop_reason()
+        if self._matcher.is_error() or reason in _TROUBLE:
+            raise GrammarError(f"the constraint can't be followed: {_first_line(self._matcher.get_error()) or reason}")
 
 
 def _grammar(kind: str, text: str) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def free_text(*forbidden: str, empty: bool) -> str:
 
 def regex_escape(text: str) -> str:
     """A regex, as it stands between slashes in Lark, that matches `text`."""
-    return "".join("\\n" if c == "\n" else c if c.isalnum() or c in "_ " or ord(c) > 127 else "\\" + c for c in text)
+    return "".join("\\n" if c == "\n" else "\\" + c if c in "\\.+*?()|[]{}^$/#&-~" else c for c in text)
 
 
 def calls_grammar(wanted: ToolCalls, token: Callable[[str], str]) -> str:

@@ -10,7 +10,6 @@ Three signs, all at token level, with limits that ordinary text (repeated lines 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -44,32 +43,28 @@ class LoopGuard:
         self._old: deque[bool] = deque(maxlen=WINDOW)
         self._familiar = 0
 
-    def watch(self, ids: Sequence[int], controls: Controls) -> tuple[int, bool]:
-        """Look at new ids of the response.
+    def watch(self, token: int, controls: Controls) -> tuple[bool, bool]:
+        """Look at the next token of the response.
 
-        Returns how many of them stand: fewer where the guard changed the controls in between, so that what follows
-        must be picked anew. And whether the response ends there.
+        Returns whether picks made for what follows it stand: not where the guard changed the controls. And whether the
+        response ends here.
         """
-        for count, token in enumerate(ids, 1):
-            self._length += 1
-            looping = self._looks_circular(token)
-            if self._thinking and token == self._think_end:
-                self._thinking = False
-                self._forget()
-                looping = False
-            if self._pressing is None:
-                if looping:
-                    self._pressing = "thinking" if self._thinking else "response"
-                    self._since = self._length
-                    controls.end(self._pressing, Ramp(PRESS_STRENGTH, self._length, PRESS_WINDOW))
-                    return count, False
-            elif not looping:
-                controls.end(self._pressing, NO_RAMP)
-                self._pressing = None
-                return count, False
-            elif self._length - self._since >= PATIENCE:
-                return count, True
-        return len(ids), False
+        self._length += 1
+        looping = self._looks_circular(token)
+        if self._thinking and token == self._think_end:
+            self._thinking = looping = False
+            self._forget()
+        if self._pressing is None:
+            if not looping:
+                return True, False
+            self._pressing, self._since = "thinking" if self._thinking else "response", self._length
+            controls.end(self._pressing, Ramp(PRESS_STRENGTH, self._length, PRESS_WINDOW))
+            return False, False
+        if not looping:
+            controls.end(self._pressing, NO_RAMP)
+            self._pressing = None
+            return False, False
+        return True, self._length - self._since >= PATIENCE
 
     def _looks_circular(self, token: int) -> bool:
         same = self._last == token

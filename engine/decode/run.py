@@ -189,37 +189,31 @@ class Run:
         Returns the ids kept, and the finish reason ("stop", "length", "repetition" or "").
         """
         kept, finish, _ = self.cut(ids)
-        if self._guard is not None:
-            count, ended = self._guard.watch(kept, self.controls)
-            if count < len(kept) or (ended and finish != "stop"):
-                kept, finish = kept[:count], "repetition" if ended else ""
-        if self.grammar is not None:
-            count = self._follow(kept, self.grammar)
-            kept, finish = kept[:count], finish if count == len(kept) else ""
+        closing, self.closing = bool(self.closing), self.closing[len(kept) :]
+        for count, token in enumerate(kept):
+            if self.grammar is not None and not self._follow(token, self.room - count, self.grammar, closing=closing):
+                kept, finish = kept[:count], ""
+                break
+            stands, ended = self._guard.watch(token, self.controls) if self._guard is not None else (True, False)
+            if ended or not stands:
+                kept, finish = kept[: count + 1], "repetition" if ended else finish if count + 1 == len(kept) else ""
+                break
         self.response.extend(kept)
         self.pending.extend(kept)
         self.controls.commit(kept)
         return tuple(kept), finish
 
-    def _follow(self, ids: Sequence[int], grammar: Cursor) -> int:
-        """Lead the grammar over `ids`; returns how many of them leave enough room for a response that ends well."""
-        if self.closing:
-            self.closing = self.closing[len(ids) :]
-        for count, token in enumerate(ids):
-            room = self.room - count
-            if self.closing or room > self._horizon:
-                ahead = grammar
-            else:
-                ahead = grammar.fork()
-            if not ahead.consume(token):
-                raise RuntimeError(f"token {token} does not follow the grammar")
-            if ahead is grammar:
-                continue
+    def _follow(self, token: int, room: int, grammar: Cursor, *, closing: bool) -> bool:
+        """Lead the grammar over `token`; False, and a way to close the response, where it takes the room for an end."""
+        ahead = grammar if closing or room > self._horizon else grammar.fork()
+        if not ahead.consume(token):
+            raise RuntimeError(f"token {token} does not follow the grammar")
+        if ahead is not grammar:
             if ahead.completion(room - 1) is None and (way := grammar.completion(room)) is not None:
                 self.closing = way
-                return count
-            self.grammar = grammar = ahead
-        return len(ids)
+                return False
+            self.grammar = ahead
+        return True
 
     def tensor(self, ids: Sequence[int]) -> Tensor:
         """Ids as a tensor on the model's device."""

@@ -140,7 +140,7 @@ class Engine:
                 trained_block=self.config.block_size,
                 threshold=self.config.threshold,
                 room=limit - len(prompt),
-                thinking=self._leaves_thinking_open(prompt),
+                thinking=self.leaves_thinking_open(prompt),
             )
         except ValueError as fault:
             raise EngineError(str(fault)) from None
@@ -153,7 +153,8 @@ class Engine:
             )
         return settings
 
-    def _leaves_thinking_open(self, prompt: list[int]) -> bool:
+    def leaves_thinking_open(self, prompt: Sequence[int]) -> bool:
+        """Whether a response to this prompt starts inside a think section."""
         opening = self.tokenizer.special.get(THINK_OPEN)
         tags = (opening, self.generation_config.think_end_token_id)
         return next((token == opening for token in reversed(prompt) if token in tags), False)

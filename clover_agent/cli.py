@@ -13,7 +13,12 @@ from clover_agent import __version__
 from clover_agent.errors import UsageError
 from clover_agent.verdicts import EXIT_INFRA, EXIT_INTERRUPTED, EXIT_USAGE
 
-COMMANDS = ("clover_agent.fix_command", "clover_agent.generate_command", "clover_agent.demo", "clover_agent.sandbox_command")
+COMMANDS = (
+    "clover_agent.fix_command",
+    "clover_agent.generate_command",
+    "clover_agent.demo",
+    "clover_agent.sandbox_command",
+)
 
 _EPILOG = """\
 exit codes: 0 fixed (or done), 1 not fixed, 2 wrong use, 3 a limit or timeout, 75 infrastructure (try again),

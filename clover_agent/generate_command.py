@@ -111,7 +111,9 @@ def _given(options: argparse.Namespace) -> str | list[Any]:
     return text
 
 
-def _prompt_ids(engine: Engine, given: str | list[Any], options: argparse.Namespace, tools: list[Any] | None) -> list[int]:
+def _prompt_ids(
+    engine: Engine, given: str | list[Any], options: argparse.Namespace, tools: list[Any] | None
+) -> list[int]:
     if options.raw:
         assert isinstance(given, str)
         return engine.tokenizer.encode(given, special=True)

@@ -20,8 +20,8 @@ from engine.decode.loops import LoopGuard
 from engine.decode.run import Decoder, Run, Step
 from engine.decode.search import ReplySearch
 from engine.decode.speculative import SpeculativeDecoder
-from engine.errors import ContextLimitError, EngineError
 from engine.decode.tally import Tally
+from engine.errors import ContextLimitError, EngineError
 from engine.events import Event, Tokens
 from engine.generation_config import GenerationConfig
 from engine.model import packed

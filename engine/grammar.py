@@ -192,7 +192,9 @@ class GrammarCursor:
                 bits = np.unpackbits(packed, bitorder="little", count=len(self._allowed)).view(bool) & self._allowed
             if not bits.any():
                 self._check()
-                raise GrammarError("the constraint leaves no token that may follow: it, or the banned ids, are too narrow")
+                raise GrammarError(
+                    "the constraint leaves no token that may follow: it, or the banned ids, are too narrow"
+                )
             self._mask = bits
         return self._mask
 
@@ -211,4 +213,4 @@ def _grammar(kind: str, text: str) -> dict[str, Any]:
 
 
 def _first_line(text: str) -> str:
-    return " ".join(text.split("\n   |")[0].split())[:300]
+    return " ".join(text.split("\n   |", maxsplit=1)[0].split())[:300]

@@ -117,7 +117,9 @@ def _function(rule: str, name: str, schema: Any) -> list[str]:
         _check_name(key, f"tool {name}: parameter")
         where = f"tool {name}, parameter {key}"
         after, stem = following(number + 1), f"{rule}p{number}"
-        ends = ([(NEXT, "(" + " | ".join(after) + ")")] if after else []) + ([(LAST, "")] if may_end(number + 1) else [])
+        ends = ([(NEXT, "(" + " | ".join(after) + ")")] if after else []) + (
+            [(LAST, "")] if may_end(number + 1) else []
+        )
         if wants_json(properties[key], schema):
             tails = " | ".join(f"{literal(tag)} {rest}" for tag, rest in ends)
             lines.append(f'{stem}: {literal(key + ">")} "\\n" {stem}v ({tails})')
@@ -130,7 +132,7 @@ def _function(rule: str, name: str, schema: Any) -> list[str]:
             tails.append(f"{terminal} {rest}")
             lines.append(f"{terminal}: {terminal}_ALL & ~/(?s:.*){_VALUE_END}(?s:.+)/")
             lines.append(f'{terminal}_ALL: "\\n" ({value}) {literal(tag)}')
-        lines.append(f'{stem}: {literal(key + ">")} ({" | ".join(tails)})')
+        lines.append(f"{stem}: {literal(key + '>')} ({' | '.join(tails)})")
     first, starts = literal(f"<function={name}>\n"), []
     if keys:
         starts.append(f'"<parameter=" ({" | ".join(following(0))})')

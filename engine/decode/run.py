@@ -15,7 +15,6 @@ from engine.decode.loops import LoopGuard
 from engine.events import BlockUpdate
 from engine.params import DecodeSettings
 
-
 CLOSING_ROOM = 96  # room beyond a response's shortest end, below which every token is checked for leaving that room
 
 
@@ -152,9 +151,9 @@ class Run:
         if self.closing:
             return self.closing
         closing, budget = self.settings.controls.think_end_token_id, self.settings.thinking_budget
-        if closing is not None and budget is not None and self.controls.thinking and len(self.response) >= budget:
-            if self.grammar is None or self.grammar.allows(closing):
-                return [closing]
+        spent = budget is not None and self.controls.thinking and len(self.response) >= budget
+        if closing is not None and spent and (self.grammar is None or self.grammar.allows(closing)):
+            return [closing]
         return self.grammar.forced() if self.grammar is not None else []
 
     def take_forced(self) -> Step | None:

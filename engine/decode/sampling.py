@@ -13,10 +13,7 @@ def pick(logits: Tensor, settings: DecodeSettings, generator: torch.Generator) -
 
     Greedy at temperature 0 (the first maximum), else a draw from `distribution`.
     """
-    if settings.temperature == 0:
-        ids = logits.argmax(dim=-1)
-    else:
-        ids = draw(distribution(logits, settings), generator)
+    ids = logits.argmax(dim=-1) if settings.temperature == 0 else draw(distribution(logits, settings), generator)
     return ids, confidence(logits, ids)
 
 

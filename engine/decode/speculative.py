@@ -82,9 +82,7 @@ class SpeculativeDecoder:
         guess = distribution(scores, run.settings)
         return draw(guess, run.generator).tolist(), guess
 
-    def _judge(
-        self, logits: Tensor, drafts: list[int], guess: Tensor | None
-    ) -> tuple[list[int], list[float], int]:
+    def _judge(self, logits: Tensor, drafts: list[int], guess: Tensor | None) -> tuple[list[int], list[float], int]:
         """The ids that come out of a round (the accepted drafts and one more), the confidence of each, and how many
         drafts were accepted; from raw `logits` [1 + drafts, vocab]."""
         run, settings = self._run, self._run.settings

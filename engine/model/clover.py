@@ -41,7 +41,7 @@ class Layer(nn.Module):
         block: bool,
         top_p: float | None = None,
     ) -> Tensor:
-        """Rows x [n, hidden]; a preview of a block with a coreset of `top_p`, or a causal pass that advances `state`."""
+        """Rows x [n, hidden]; a preview of a block (coreset of `top_p`), or a causal pass that advances `state`."""
         normed = self.input_layernorm(x)
         if isinstance(state, AttentionState):
             mix = self.self_attn.preview if block else self.self_attn.causal

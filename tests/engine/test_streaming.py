@@ -19,7 +19,16 @@ from engine.streaming import ArgumentDelta, CallEnd, CallStart, Segment, Segment
 from engine.toolcalls import parse_reply, render_call
 
 SCHEMAS = {"edit": {"type": "object", "properties": {"code": {"type": "string"}, "n": {"type": "integer"}}}}
-VALUES = ["", "x", "a < b\n</para", "</parameter>\n", "é\n</parameter>\nz", "</tool_call>", "<think>", "\n\n<parameter=q"]
+VALUES = [
+    "",
+    "x",
+    "a < b\n</para",
+    "</parameter>\n",
+    "é\n</parameter>\nz",
+    "</tool_call>",
+    "<think>",
+    "\n\n<parameter=q",
+]
 
 
 def decode(ids: list[int]) -> str:
@@ -57,7 +66,12 @@ calls = st.lists(st.tuples(st.sampled_from(VALUES), st.integers(-3, 300)), max_s
 
 
 @settings(deadline=None)
-@given(st.sampled_from(["", "why é <b>", "a </thin"]), st.sampled_from(["", "So.", "x < y <tool"]), calls, st.integers(1, 9))
+@given(
+    st.sampled_from(["", "why é <b>", "a </thin"]),
+    st.sampled_from(["", "So.", "x < y <tool"]),
+    calls,
+    st.integers(1, 9),
+)
 def test_every_block_boundary_gives_the_same_segments(
     reasoning: str, content: str, arguments: list[tuple[str, int]], block: int
 ) -> None:
@@ -77,7 +91,15 @@ def test_every_block_boundary_gives_the_same_segments(
 
 def test_text_is_shown_as_soon_as_it_is_decided() -> None:
     reader = SegmentReader(decode)
-    parts = ["a <too", "l", "s", "b<tool_call>\n<function=f>\n<parameter=p>\nx\n</par", "ent", "\n</parameter>\n<x", "\n"]
+    parts = [
+        "a <too",
+        "l",
+        "s",
+        "b<tool_call>\n<function=f>\n<parameter=p>\nx\n</par",
+        "ent",
+        "\n</parameter>\n<x",
+        "\n",
+    ]
     shown = [reader.feed(list(part.encode())) for part in parts]
     assert shown[:3] == [[Text("a ")], [], [Text("<tools")]]
     assert shown[3:] == [

@@ -46,6 +46,7 @@ def _object(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
+NODE = {"$ref": "#/$defs/node"}
 CODE = {"type": "string", "minLength": 1, "maxLength": 60}
 SCHEMAS: tuple[dict[str, Any], ...] = (
     _object(command={"enum": ["view", "create", "undo"]}, path={"type": "string", "maxLength": 20}),
@@ -66,8 +67,8 @@ SCHEMAS: tuple[dict[str, Any], ...] = (
     _object(words={"type": "array", "items": {"type": "string", "minLength": 2, "maxLength": 9}, "minItems": 1}),
     {
         "type": "object",
-        "$defs": {"node": _object(value={"type": "integer"}, next={"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]})},
-        "properties": {"list": {"$ref": "#/$defs/node"}, "note": {"type": "string"}},
+        "$defs": {"node": _object(value={"type": "integer"}, next={"anyOf": [NODE, {"type": "null"}]})},
+        "properties": {"list": NODE, "note": {"type": "string"}},
         "required": ["list"],
         "additionalProperties": False,
     },
@@ -95,7 +96,13 @@ class Case:
 def cases(count: int) -> Iterator[Case]:
     """Varied cases: every schema in every form and mode before any comes again with another seed."""
     forms = ("call", "json", "thinking")
-    every = ((seed, mode, form, schema) for seed in itertools.count() for mode in MODES for form in forms for schema in range(len(SCHEMAS)))
+    every = (
+        (seed, mode, form, schema)
+        for seed in itertools.count()
+        for mode in MODES
+        for form in forms
+        for schema in range(len(SCHEMAS))
+    )
     for seed, mode, form, schema in itertools.islice(every, count):
         yield Case(schema, form, mode, seed)
 

@@ -125,7 +125,8 @@ class DiffusionDecoder:
             self._frontier += 1
 
     def _must(self, cursor: Cursor) -> list[int]:
-        """What has to stand at the frontier: at a block's start the end of thinking at its budget, else the grammar's."""
+        """What has to stand at the frontier: at a block's start the end of thinking at its budget, else the grammar's
+        own."""
         if self._frontier == 0 and self._run.forced():
             return self._run.forced()[:1]
         return cursor.forced()

@@ -120,7 +120,7 @@ def grammar_overhead(engine: Engine, prompt_ids: Sequence[int], length: int) -> 
 
 def main(arguments: list[str] | None = None) -> None:
     """Print one JSON object a line."""
-    parser = argparse.ArgumentParser(prog="python -m engine.bench", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m engine.bench", description="Figures of decoding.")
     parser.add_argument("what", choices=["decode"])
     parser.add_argument("--model", default=str(NANO), help="checkpoint folder")
     parser.add_argument("--tokens", type=int, default=96, help="ceiling of each response")

@@ -20,6 +20,7 @@ from engine.model.norms import gated_rms_norm, l2_norm, wide
 from engine.model.packed import PackedLinear, pack
 from engine.state import DeltaState
 
+RuleInputs = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]  # query, key, value, log decay, beta
 _RECURRENT_ROWS = 2  # up to this many rows, stepping is faster than a chunk
 TRAINED_BLOCK = 32  # the history slot's bias is measured against this block size
 
@@ -97,7 +98,7 @@ class GatedDeltaNet(nn.Module):
         mixed, writes = one_chunk(*rule_inputs, state.memory)
         return self.finish(mixed, gate), DeltaRows(inputs, writes)
 
-    def _rule_inputs(self, x: Tensor, state: DeltaState) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
+    def _rule_inputs(self, x: Tensor, state: DeltaState) -> tuple[RuleInputs, Tensor, Tensor]:
         """Query, key, value, log decay and beta of rows x [n, hidden]; the convolution's inputs; the gate."""
         raw, gate, step, beta = self.project(x)
         inputs = torch.cat((state.ring, raw))

@@ -241,7 +241,7 @@ def ordinary(folder: Path, count: int) -> list[str]:
     """Pieces of this project's own source: code with repeated lines, tables of cases, JSON, prose."""
     paths = sorted([*folder.rglob("*.py"), *folder.rglob("*.md"), *folder.rglob("config.json")])
     texts = [path.read_text(encoding="utf-8") for path in paths if ".venv" not in path.parts]
-    pieces = [text[start : start + 3000] for text in texts for start in range(0, len(text), 1200)]
+    pieces = [text[start : start + 1500] for text in texts for start in range(0, len(text), 1200)]
     tables = [
         "\n".join(f"| {n} | {n * n % 97} | {'yes' if n % k else 'no'} |" for n in range(60)) for k in range(2, 40)
     ]

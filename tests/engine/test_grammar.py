@@ -61,7 +61,10 @@ def test_what_the_template_writes_is_allowed(engines: list[Engine]) -> None:
         for rest in ({}, {"b": [1, "two", None]}):
             text = render_call("f0", {"a": value, **rest})
             place = cursor(engine, schema)
-            assert follows(place, [*engine.tokenizer.encode(text, special=True), 302]), text
+            ids = engine.tokenizer.encode(text, special=True)
+            spelt = engine.tokenizer.encode("</tool_call>")  # a value's own text, not the special token
+            inside = [part for token in ids[:-1] for part in (spelt if token == 304 else [token])]
+            assert follows(place, [*inside, ids[-1], 302]), text
 
 
 @settings(deadline=None, max_examples=60)

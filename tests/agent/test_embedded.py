@@ -76,7 +76,7 @@ class Speaker(torch.nn.Module):
         self.read.append(len(tokens))
         return self._next(state.tokens, 1) if logits == "last" else None
 
-    def preview(self, tokens: torch.Tensor, state: Said) -> torch.Tensor:
+    def preview(self, tokens: torch.Tensor, state: Said, top_p: float | None = None) -> torch.Tensor:
         return self._next(state.tokens, len(tokens))
 
     def _next(self, tokens: list[int], count: int) -> torch.Tensor:

@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from clover_agent.arguments import seconds
+from clover_agent.arguments import seed as seed_type
 from clover_agent.unmasking import harmless
-from clover_agent.verdicts import Verdict, exit_code
+from clover_agent.verdicts import EXIT_CODES_HELP, Verdict, exit_code
 
 if TYPE_CHECKING:
     from clover_agent.backends.protocol import Backend
@@ -36,11 +38,24 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "demo",
         help="watch a fresh random bug being repaired",
         description="Puts a fresh random bug into a small library, lets the model repair it, and verifies the result.",
+        epilog=EXIT_CODES_HELP,
     )
-    parser.add_argument("--seed", type=int, default=None, help="repeat the bug of an earlier run (default: a new one)")
-    parser.add_argument("--model", default="clover-nano", help="checkpoint name or folder (default: clover-nano)")
     parser.add_argument(
-        "--time-limit", type=float, default=DEFAULT_TIME_LIMIT, metavar="SECONDS", help="for the repair (default: 180)"
+        "--seed",
+        metavar="N",
+        type=seed_type,
+        default=None,
+        help="repeat the bug of an earlier run (default: a new one)",
+    )
+    parser.add_argument(
+        "--model", metavar="NAME|PATH", default="clover-nano", help="checkpoint name or folder (default: clover-nano)"
+    )
+    parser.add_argument(
+        "--time-limit",
+        type=seconds,
+        default=DEFAULT_TIME_LIMIT,
+        metavar="SECONDS",
+        help="for the repair (default: 180)",
     )
     parser.add_argument("--no-blocks", action="store_true", help="do not show the model's blocks being unmasked")
     parser.set_defaults(run=run)

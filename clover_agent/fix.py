@@ -6,14 +6,10 @@ The user's files are never touched: the model works on a copy in a container, wh
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import secrets
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,100 +17,38 @@ from typing import Any
 from clover_agent.agent import Agent, Episode
 from clover_agent.backends.protocol import Backend, Sampling
 from clover_agent.edit_choice import EditChoice
-from clover_agent.eventlog import EventLog, read_log
+from clover_agent.eventlog import EventLog
 from clover_agent.events import Observer, ignore
+from clover_agent.fix_result import FixRequest, FixResult
+from clover_agent.hints import missing_modules
 from clover_agent.limits import Ending, Limits, total
 from clover_agent.localize import Coverage, covered_run, line_weights, localize, traced_run
-from clover_agent.messages import Message, Usage
+from clover_agent.messages import Message
 from clover_agent.progress import Progress
 from clover_agent.prompts import Suspect, compact_task
 from clover_agent.repository import Copy, copy_repository
+from clover_agent.run_folder import EVENTS, make_run_folder, store
 from clover_agent.strategy import Attempt, patience, plan
 from clover_agent.target_tests import RunTargetsFirst, TargetTests, TestedEdit
 from clover_agent.tracebacks import read_traceback
-from clover_agent.trajectory import trajectory
 from clover_agent.verdicts import Verdict
 from clover_agent.verify import Baseline, Verification, failing_ids, judge_baseline, report_json, verify
+from sandboxes.client import connect
 from sandboxes.config import SandboxConfig
 from sandboxes.docker_sandbox import DockerSandbox
-from sandboxes.image import DEFAULT_IMAGE
+from sandboxes.protocol import SandboxError
 from tools.protocol import Tool
 from tools.registry import Registry, standard_tools
 from tools.render import TestFailure, TestReport
 from tools.testing import run_test_command
 
+__all__ = ["FixRequest", "FixResult", "run_fix"]
+
 COMPACT_TURNS, FULL_TURNS = 8, 100
 COMPACT_ATTEMPTS, FULL_ATTEMPTS = 64, 1
 SLOW_TESTS = 20.0  # seconds: above it the tests are not run a second time under the tracer
+_UNSOLVED = {Verdict.NOT_FIXED, Verdict.LIMIT, Verdict.NO_TESTS}
 VERIFY_SHARE = 4.0  # test runs' worth of time that is kept for verification
-
-
-@dataclass(frozen=True)
-class FixRequest:
-    """path: a git repository. test: the shell command that fails. model: "clover-nano" or a checkpoint folder.
-
-    max_turns: replies in one attempt. time_limit: seconds in all. attempts: at most. test_timeout: seconds for one run
-    of the tests. run_folder: where logs and results go (a new one below the state folder by default).
-    """
-
-    path: Path
-    test: str
-    issue: str = ""
-    model: str = "clover-nano"
-    max_turns: int | None = None
-    time_limit: float = 600.0
-    attempts: int | None = None
-    seed: int = 0
-    image: str = DEFAULT_IMAGE
-    repeats: int = 3
-    test_timeout: float = 300.0
-    allow_test_changes: bool = False
-    run_folder: Path | None = None
-
-
-@dataclass(frozen=True)
-class FixResult:
-    """What came of it. before, after: test runs of the base and of the graded patch; patch: empty without a change."""
-
-    verdict: Verdict
-    reason: str
-    patch: bytes
-    run_folder: Path
-    seconds: float
-    before: TestReport | None = None
-    after: TestReport | None = None
-    attempts: int = 0
-    turns: int = 0
-    calls: int = 0
-    valid_calls: int = 0
-    usage: Usage = field(default_factory=Usage)
-    dirty: bool = False
-    evidence: dict[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """The result as the command prints and stores it."""
-        return {
-            "verdict": str(self.verdict),
-            "reason": self.reason,
-            "seconds": round(self.seconds, 2),
-            "attempts": self.attempts,
-            "turns": self.turns,
-            "tool_calls": {"total": self.calls, "valid": self.valid_calls},
-            "usage": dataclasses.asdict(self.usage),
-            "uncommitted_changes_included": self.dirty,
-            "patch": self.patch.decode("utf-8", "surrogateescape"),
-            "run_folder": str(self.run_folder),
-            "trajectory": str(self.run_folder / "trajectory.json"),
-            "evidence": self.evidence,
-        }
-
-
-def state_folder() -> Path:
-    """Where runs are kept: CLOVER_HOME, else the XDG state folder."""
-    if home := os.environ.get("CLOVER_HOME"):
-        return Path(home)
-    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(state) / "clover-agent"
 
 
 def run_fix(
@@ -127,30 +61,24 @@ def run_fix(
 
     backend: the model; without one `load(request.model)` runs beside the baseline (the embedded engine by default).
     """
-    folder = request.run_folder or state_folder() / "runs" / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory(prefix="clover-fix-") as temporary,
-        EventLog(folder / "events.jsonl") as log,
-        ThreadPoolExecutor(1) as pool,
-    ):
+    with tempfile.TemporaryDirectory(prefix="clover-fix-") as temporary, ThreadPoolExecutor(1) as pool:
         copy = copy_repository(request.path, Path(temporary) / "base")
-        model: Future[Backend] = pool.submit((load or _embedded), request.model) if backend is None else Future()
-        if backend is not None:
-            model.set_result(backend)
-        task = _Task(request, copy, _both(log, observer), log, model, folder)
-        result = task.run()
-    (folder / "patch.diff").write_bytes(result.patch)
-    (folder / "result.json").write_text(json.dumps(result.to_json(), indent=1), encoding="utf-8")
-    events = read_log(folder / "events.jsonl")[0]
-    record = trajectory(
-        events,
-        exit_status=str(result.verdict),
-        submission=result.patch.decode("utf-8", "replace"),
-        config={"test": request.test, "model": request.model, "seed": request.seed},
-        evidence=result.evidence,
-    )
-    (folder / "trajectory.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
+        folder = make_run_folder(request)
+
+        def start_loading() -> Future[Backend]:
+            return pool.submit(lambda: backend if backend is not None else (load or _embedded)(request.model))
+
+        with EventLog(folder / EVENTS) as log:
+            task = _Task(request, copy, _both(log, observer), log, start_loading, folder)
+            try:
+                result = task.run()
+            except KeyboardInterrupt:
+                store(task.result(Verdict.INTERRUPTED, "interrupted"), request)
+                raise
+            except (SandboxError, OSError) as fault:
+                store(task.result(Verdict.INFRA_ERROR, " ".join(str(fault).split())), request)
+                raise
+        store(result, request)
     return result
 
 
@@ -175,27 +103,41 @@ class _Task:
     """One run of `fix`, from the copy on."""
 
     def __init__(
-        self, request: FixRequest, copy: Copy, observer: Observer, log: EventLog, model: Future[Backend], folder: Path
+        self,
+        request: FixRequest,
+        copy: Copy,
+        observer: Observer,
+        log: EventLog,
+        start_loading: Callable[[], Future[Backend]],
+        folder: Path,
     ) -> None:
-        self.request, self.copy, self.observer, self.log, self.model = request, copy, observer, log, model
+        self.request, self.copy, self.observer, self.log = request, copy, observer, log
+        self.start_loading, self.model = start_loading, Future[Backend]()
         self.folder = folder
         self.started, self.reserve = time.monotonic(), 0.0  # reserve: seconds kept for verification
         self.deadline = self.started + request.time_limit
         self.config = SandboxConfig(image=request.image)
         self.episodes: list[Episode] = []
+        self.baseline: Baseline | None = None
         self.best: Verification | None = None
 
     def run(self) -> FixResult:
         if self.copy.dirty:
             self.say("the repository has uncommitted changes: they are part of the copy that is worked on")
+        if left := self.copy.left_out:
+            self.say(f"left out of the copy, being git repositories of their own: {', '.join(left[:3])}")
         self.say("starting the sandbox")
+        connect().close()  # without an engine there is no need of a model
+        self.model = self.start_loading()
         with DockerSandbox.start(self.copy.folder, self.config) as sandbox:
             self.say("running the tests on the unchanged repository")
             first = self._tests(sandbox)
             if first.timed_out and time.monotonic() >= self.deadline:
-                nothing = Baseline(first, (), ())
-                return self._result(Verdict.LIMIT, f"no test run within {self.request.time_limit:g} s", nothing)
+                self.baseline = Baseline(first, (), ())
+                return self.result(Verdict.LIMIT, f"no test run within {self.request.time_limit:g} s")
             second, coverage = None, None
+            if not first.ok and self.model.done():
+                self.model.result()  # a broken model is told before more time is spent
             if failing_ids(first) and first.seconds < SLOW_TESTS:
                 self.say(f"{len(failing_ids(first))} of {first.total or '?'} tests fail; tracing which code they run")
                 second, coverage = traced_run(sandbox, self.request.test, self._patience(), failing_ids(first))
@@ -203,13 +145,16 @@ class _Task:
                 self.say("the command fails; tracing which code it runs")
                 second, coverage = covered_run(sandbox, self.request.test, self._patience())
             verdict, reason, baseline = judge_baseline(first, second)
+            self.baseline = baseline
             if verdict is not None:
-                return self._result(verdict, reason, baseline)
+                return self.result(verdict, reason)
+            if hint := missing_modules(first, self.copy.folder):
+                self.say(hint)
             failures = self._failures(baseline, sandbox.workspace)
             suspects = localize(self.copy.folder, failures, coverage)
             self.log.note("Suspects", suspects=[dataclasses.asdict(suspect) for suspect in suspects])
             self._attempts(sandbox, baseline, failures, suspects, coverage)
-        return self._conclude(baseline)
+        return self._conclude()
 
     def say(self, text: str) -> None:
         """Tell the observer."""
@@ -316,32 +261,35 @@ class _Task:
     def _unproven(self, patch: bytes) -> Verification:
         return Verification(Verdict.NOT_FIXED, "the tests still fail with the model's changes", patch, (), (), "", "")
 
-    def _conclude(self, baseline: Baseline) -> FixResult:
+    def _conclude(self) -> FixResult:
         if self.best is not None and self.best.verdict is not Verdict.NOT_FIXED:
-            return self._result(self.best.verdict, self.best.reason, baseline)
+            return self.result(self.best.verdict, self.best.reason)
         endings = {episode.ending for episode in self.episodes}
         count = f"{len(self.episodes)} attempt{'s' if len(self.episodes) != 1 else ''}"
         if endings and endings <= {Ending.FORMAT}:
-            return self._result(Verdict.FORMAT_ERROR, f"no usable tool call in {count}", baseline)
+            return self.result(Verdict.FORMAT_ERROR, f"no usable tool call in {count}")
         if endings and endings <= {Ending.STUCK}:
-            return self._result(Verdict.STUCK, f"the model repeated itself in {count}", baseline)
+            return self.result(Verdict.STUCK, f"the model repeated itself in {count}")
         if not endings or Ending.TIME in endings or time.monotonic() > self.deadline - self.reserve:
-            return self._result(Verdict.LIMIT, f"not fixed within {self.request.time_limit:g} s ({count})", baseline)
+            return self.result(Verdict.LIMIT, f"not fixed within {self.request.time_limit:g} s ({count})")
         if self.episodes[-1].ending is Ending.CONTEXT and not self.episodes[-1].turns:
-            return self._result(Verdict.LIMIT, f"shorten the issue: {self.episodes[-1].summary}", baseline)
+            return self.result(Verdict.LIMIT, f"shorten the issue: {self.episodes[-1].summary}")
         if endings <= {Ending.TURNS, Ending.TOKENS, Ending.CONTEXT}:
-            return self._result(Verdict.LIMIT, f"not fixed within the limits of {count}", baseline)
+            return self.result(Verdict.LIMIT, f"not fixed within the limits of {count}")
         reason = self.best.reason if self.best is not None else "the model made no change"
-        return self._result(Verdict.NOT_FIXED, f"{reason} ({count})", baseline)
+        return self.result(Verdict.NOT_FIXED, f"{reason} ({count})")
 
-    def _result(self, verdict: Verdict, reason: str, baseline: Baseline) -> FixResult:
-        graded = self.best
+    def result(self, verdict: Verdict, reason: str) -> FixResult:
+        """What there is so far, under a verdict."""
+        graded, baseline = self.best, self.baseline
+        if verdict in _UNSOLVED and baseline and (hint := missing_modules(baseline.report, self.copy.folder)):
+            reason = f"{reason}; {hint}"
         evidence: dict[str, Any] = {
             "command": self.request.test,
             "base_tree": self.copy.base,
-            "targets": list(baseline.targets),
-            "flaky": list(baseline.flaky),
-            "baseline": report_json(baseline.report),
+            "targets": list(baseline.targets) if baseline else [],
+            "flaky": list(baseline.flaky) if baseline else [],
+            "baseline": report_json(baseline.report) if baseline else None,
             "verification": graded.evidence() if graded is not None and graded.reports else None,
         }
         return FixResult(
@@ -350,7 +298,7 @@ class _Task:
             patch=graded.patch if graded is not None else b"",
             run_folder=self.folder,
             seconds=time.monotonic() - self.started,
-            before=baseline.report,
+            before=baseline.report if baseline else None,
             after=_last_whole(graded.reports) if graded is not None else None,
             attempts=len(self.episodes),
             turns=sum(episode.turns for episode in self.episodes),

@@ -14,9 +14,19 @@ CHECKPOINTS = Path(__file__).parents[1] / "engine" / "checkpoints"
 
 
 def model_folder(name: str) -> Path:
-    """Folder of a model: a name of a checkpoint that ships with the product, or a path."""
+    """Folder of a model: a name of a checkpoint that ships with the product, or a path. Raises CheckpointError."""
+    from engine.errors import CheckpointError
+
     shipped = CHECKPOINTS / name
-    return shipped if "/" not in name and shipped.is_dir() else Path(name).expanduser()
+    try:
+        folder = (
+            shipped if Path(name).name == name and name[:1] != "." and shipped.is_dir() else Path(name).expanduser()
+        )
+        if name and folder.is_dir():
+            return folder
+    except (OSError, RuntimeError):  # a name too long, a folder that can't be entered, a user without a home
+        pass
+    raise CheckpointError(f"there is no model {name!r}: give the name of a shipped one ({EMBEDDED}) or a folder")
 
 
 def load_embedded(name: str = EMBEDDED, threads: int | None = None) -> EmbeddedBackend:
@@ -25,9 +35,5 @@ def load_embedded(name: str = EMBEDDED, threads: int | None = None) -> EmbeddedB
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from clover_agent.backends.embedded import EmbeddedBackend
     from engine.engine import Engine
-    from engine.errors import CheckpointError
 
-    folder = model_folder(name)
-    if not folder.is_dir():
-        raise CheckpointError(f"there is no model {name!r}: give the name of a shipped one ({EMBEDDED}) or a folder")
-    return EmbeddedBackend(Engine.load(folder, threads=threads))
+    return EmbeddedBackend(Engine.load(model_folder(name), threads=threads))

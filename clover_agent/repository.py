@@ -6,6 +6,7 @@ are not ignored) in a fresh git repository of one commit: no history, no remotes
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -26,34 +27,43 @@ _PLAIN = (
     *("-c", "core.autocrlf=false", "-c", "core.safecrlf=false", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0"),
     *("-c", "core.fsmonitor=false"),  # a repository's own configuration may name a program there
 )
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _BYTES = "* -text -filter -ident -working-tree-encoding !diff !eol\n"  # attributes of a copy: content as it is
 
 
 @dataclass(frozen=True)
 class Copy:
-    """folder: the copy. base: its commit's tree hash. dirty: the user's tree had uncommitted changes."""
+    """folder: the copy. base: its commit's tree hash. dirty: the user's tree had uncommitted changes.
+
+    left_out: folders that are git repositories of their own, but no submodules with their files there.
+    """
 
     folder: Path
     base: str
     dirty: bool
+    left_out: tuple[str, ...] = ()
 
 
 def check_repository(path: Path) -> Path:
     """The top folder of the repository at `path`. Raises UsageError for anything else."""
-    if not path.is_dir():
+    try:
+        folder = path.is_dir()
+    except OSError as fault:
+        raise UsageError(f"{path} can't be read: {fault.strerror}") from None
+    if not folder:
         raise UsageError(f"{path} is not a folder: give the path of a git repository")
     if shutil.which("git") is None:
         raise UsageError("git is not installed: install it first")
     inside = _git(path, "rev-parse", "--is-bare-repository", "--show-toplevel", check=False)
-    lines = inside.stdout.decode("utf-8", "surrogateescape").splitlines()
-    if lines[:1] == ["true"]:
+    bare, _, shown = os.fsdecode(inside.stdout).partition("\n")
+    if bare == "true":
         raise UsageError(f"{path} is a bare repository: give one with a working tree")
-    if inside.returncode or len(lines) < 2:
+    if inside.returncode or not shown:
         said = inside.stderr.decode("utf-8", "replace")
         if "dubious ownership" in said:
             raise UsageError(f"{path} belongs to another user: run as its owner, or mark it as a git safe.directory")
         raise UsageError(f"{path} is not a git repository: run `git init` and commit there first")
-    top = Path(lines[1])
+    top = Path(shown.removesuffix("\n"))
     if top.resolve() != path.resolve():
         raise UsageError(f"{path} lies inside the repository {top}: give that folder")
     if _git(path, "rev-parse", "--verify", "-q", "HEAD", check=False).returncode:
@@ -65,7 +75,11 @@ def copy_repository(path: Path, target: Path) -> Copy:
     """Copy the working tree of the repository at `path` into the new folder `target`. Raises UsageError."""
     top = check_repository(path)
     target.mkdir(parents=True)
+    left_out: list[str] = []
     for name in _files(top):
+        if name.endswith("/") or _is_bare_submodule(top / name):
+            left_out.append(name.rstrip("/"))
+            continue
         source, place = top / name, target / name
         if not os.path.lexists(source) or _behind_link(top, name):
             continue  # deleted in the working tree, or its folder was replaced by a link
@@ -74,9 +88,11 @@ def copy_repository(path: Path, target: Path) -> Copy:
             if source.is_symlink() or source.is_file():
                 shutil.copy2(source, place, follow_symlinks=False)
         except OSError as fault:
+            if fault.errno in _NO_ROOM:
+                raise OSError(fault.errno, f"{os.strerror(fault.errno)} below {target.parent} for the copy") from None
             raise UsageError(f"{source} can't be read: {fault.strerror}") from None
     dirty = bool(_git(top, "status", "--porcelain", "-z").stdout)
-    return Copy(target, commit_all(target), dirty)
+    return Copy(target, commit_all(target), dirty, tuple(left_out))
 
 
 def commit_all(folder: Path) -> str:
@@ -126,9 +142,14 @@ def _files(top: Path) -> Iterator[str]:
     others = _git(top, "ls-files", "-z", "--others", "--exclude-standard").stdout
     seen: set[str] = set()
     for name in os.fsdecode(tracked + others).split("\0"):
-        if name and not name.endswith("/") and name not in seen:
+        if name and name not in seen:
             seen.add(name)
             yield name
+
+
+def _is_bare_submodule(place: Path) -> bool:
+    """Whether a listed name is that of a submodule without its files: git lists the files of the others."""
+    return place.is_dir() and not place.is_symlink() and ((place / ".git").exists() or not any(place.iterdir()))
 
 
 def _behind_link(top: Path, name: str) -> bool:
@@ -143,14 +164,15 @@ def _git(
     folder: Path, *arguments: str, check: bool = True, given: bytes | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _ENVIRONMENT
-    if (safe := os.environ.get("GIT_CONFIG_GLOBAL")) is None and (home := Path.home() / ".gitconfig").is_file():
-        environment["GIT_CONFIG_GLOBAL"] = str(home)  # safe.directory is only honoured there
-    elif safe:
-        environment["GIT_CONFIG_GLOBAL"] = safe
+    safe = os.environ.get("GIT_CONFIG_GLOBAL", str(Path(os.environ.get("HOME", "")) / ".gitconfig"))
+    if Path(safe).is_absolute() and os.access(safe, os.R_OK):
+        environment["GIT_CONFIG_GLOBAL"] = safe  # safe.directory is only honoured there
     done = subprocess.run(
         ["git", *_PLAIN, "-C", str(folder), *arguments], input=given, capture_output=True, check=False, env=environment
     )
     if check and done.returncode:
         said = " ".join(done.stderr.decode("utf-8", "replace").split())[:200]
+        if "No space left" in said or "File too large" in said:
+            raise OSError(errno.ENOSPC, f"git {arguments[0]} has no room in {folder}")
         raise UsageError(f"git {arguments[0]} failed in {folder}: {said}")
     return done

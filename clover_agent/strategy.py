@@ -24,17 +24,16 @@ SLOWDOWN, LEAST_PATIENCE = 5.0, 10.0  # how much slower than on the base a test 
 
 @dataclass(frozen=True)
 class Attempt:
-    """suspects: in the order shown. tries: attempts made with the same first suspect before."""
+    """suspects: in the order shown, the place to work at first."""
 
     suspects: tuple[Suspect, ...]
-    tries: int
 
 
 def plan(suspects: Sequence[Suspect]) -> Iterator[Attempt]:
     """Attempts, best first, until every suspect had its tries."""
     if not suspects:
-        for tries in range(len(CHANCES)):
-            yield Attempt((), tries)
+        for _ in CHANCES:
+            yield Attempt(())
         return
     weights = [TRUST * s.score + (1 - TRUST) * _rank(index) for index, s in enumerate(suspects)]
     queue = [(-weight * CHANCES[0], index, 0) for index, weight in enumerate(weights)]
@@ -43,7 +42,7 @@ def plan(suspects: Sequence[Suspect]) -> Iterator[Attempt]:
         _, index, tries = heapq.heappop(queue)
         first = suspects[index]
         others = [suspect for suspect in suspects if suspect is not first][:2]
-        yield Attempt((first, *others), tries)
+        yield Attempt((first, *others))
         if tries + 1 < len(CHANCES):
             heapq.heappush(queue, (-weights[index] * CHANCES[tries + 1], index, tries + 1))
 

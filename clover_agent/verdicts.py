@@ -22,6 +22,9 @@ class Verdict(StrEnum):
     INTERRUPTED = "interrupted"
 
 
+EXIT_CODES_HELP = """\
+exit codes: 0 fixed (or done), 1 not fixed, 2 wrong use, 3 a limit or timeout, 75 infrastructure (try again),
+130 interrupted"""
 EXIT_OK = 0
 EXIT_NOT_FIXED = 1
 EXIT_USAGE = 2

@@ -89,7 +89,11 @@ def judge_baseline(first: TestReport, second: TestReport | None) -> tuple[Verdic
         what = "ran no test" if not first.total else f"ended with status {first.exit_code} though no test failed"
         return Verdict.NO_TESTS, f"the test command {what}: check it", baseline
     misused = first.exit_code == 4 and any(line.startswith("ERROR: ") for line in first.output.splitlines())  # pytest's
-    if not first.structured and (misused or first.exit_code in {5, 126, 127}):
+    if not first.structured and first.exit_code in {126, 127}:
+        said = first.output.strip().splitlines()[-1:] or [f"status {first.exit_code}"]
+        reason = f"the test command can't be run in the sandbox ({said[0][:200]}): check it, or give an --image for it"
+        return Verdict.NO_TESTS, reason, baseline
+    if not first.structured and (misused or first.exit_code == 5):
         return Verdict.NO_TESTS, f"the test command found no tests (status {first.exit_code}): check it", baseline
     if first.structured and not targets:
         return Verdict.FLAKY, f"the failing tests pass when repeated: {', '.join(flaky[:3])}", baseline
@@ -162,7 +166,9 @@ def _judge(report: TestReport, baseline: Baseline) -> tuple[Verdict, str]:
         return Verdict.NOT_FIXED, f"the test command ended with status {report.exit_code}"
     if report.structured and not report.passed:
         return Verdict.NOT_FIXED, "no test was seen to pass"
-    return Verdict.FIXED, f"{len(baseline.targets) or 'the'} failing tests pass, and all that passed before"
+    count = len(baseline.targets)
+    what = "the failing command passes" if not count else f"{count} failing test{' passes' if count == 1 else 's pass'}"
+    return Verdict.FIXED, f"{what}, and all that passed before"
 
 
 def _collection_ids(report: TestReport) -> set[str]:

@@ -104,6 +104,9 @@ class CloverConfig:
             }
             if merged.get("moe_block_coreset_enabled"):
                 values["coreset_top_p"] = float(merged.get("moe_block_coreset_top_p", 1.0))
+            wrong = [name for name, value in values.items() if not _fits(name, value)]
+            if wrong:
+                raise CheckpointError(f"{source}: {wrong[0]} can't be {values[wrong[0]]!r}")
             missing = [f.name for f in fields(cls) if f.name in _REQUIRED and values.get(f.name) is None]
             if missing:
                 raise CheckpointError(f"{source} lacks {', '.join(missing)}")
@@ -129,6 +132,19 @@ class CloverConfig:
                 raise CheckpointError(f"{source}: {text}")
 
 
+def _fits(name: str, value: Any) -> bool:
+    """Whether a field's value has its kind; absence is told elsewhere."""
+    kind = _KINDS.get(name)
+    if value is None or kind is None:
+        return True
+    if kind == "int":
+        least = 0 if name in {"mask_token_id", "shared_expert_intermediate_size"} else 1
+        return isinstance(value, int) and not isinstance(value, bool) and value >= least
+    if kind == "bool":
+        return isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
 def _layer_types(merged: Mapping[str, Any]) -> tuple[str, ...]:
     if merged.get("layer_types"):
         return tuple(merged["layer_types"])
@@ -137,6 +153,7 @@ def _layer_types(merged: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 _DERIVED = {"head_dim", "rotary_dim", "layer_types", "threshold", "coreset_top_p", "extra"}
+_KINDS = {f.name: f.type for f in fields(CloverConfig) if f.type in {"int", "float", "bool"}}
 _PLAIN = tuple(f.name for f in fields(CloverConfig) if f.name not in _DERIVED)
 _REQUIRED = {
     *_PLAIN,

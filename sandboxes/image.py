@@ -1,4 +1,4 @@
-"""The default sandbox image: Debian with Python, pytest, git and ripgrep, and an unprivileged user.
+"""The default sandbox image: Debian with Python, pytest, git, make and ripgrep, and an unprivileged user.
 
 Made from the registry's Debian image where a registry answers, else from Debian packages (debootstrap, which needs
 root).
@@ -22,10 +22,10 @@ from sandboxes.protocol import SandboxError
 if TYPE_CHECKING:
     from docker import DockerClient
 
-DEFAULT_IMAGE = "clover-agent-sandbox:1"
+DEFAULT_IMAGE = "clover-agent-sandbox:2"
 USER = "1000:1000"
 SUITE = "bookworm"
-PACKAGES = ("python3", "python3-pytest", "git", "ripgrep", "patch", "procps")
+PACKAGES = ("python3", "python-is-python3", "python3-pytest", "git", "make", "ripgrep", "patch", "procps")
 
 _DOCKERFILE = f"""\
 FROM debian:{SUITE}-slim

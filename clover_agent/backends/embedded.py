@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clover_agent.backends.protocol import BackendError, ContextOverflow, NoReplyLeft, ReplyChoice, Sampling
 from clover_agent.backends.replies import reply_from_text, template_messages, template_tools
 from clover_agent.messages import Message, Reply, Usage
+from clover_agent.progress import Progress
 from tools.protocol import Tool
 
 if TYPE_CHECKING:
@@ -37,20 +37,6 @@ class EmbeddedBackend:
         self._mode: Mode = mode
         if self.profile not in PROFILES:
             raise BackendError(f"agent_profile must be one of {', '.join(PROFILES)}, not {self.profile!r}")
-
-    @classmethod
-    def load(
-        cls, folder: str | Path, *, device: str = "cpu", threads: int | None = None, mode: Mode = "diffusion"
-    ) -> EmbeddedBackend:
-        """Load a checkpoint folder. Raises BackendError, one line."""
-        from engine.engine import Engine
-        from engine.errors import EngineError
-
-        try:
-            engine = Engine.load(folder, device=device, threads=threads)
-        except EngineError as fault:
-            raise BackendError(str(fault)) from fault
-        return cls(engine, name=Path(folder).name, mode=mode)
 
     def complete(
         self,
@@ -121,6 +107,8 @@ class EmbeddedBackend:
             first = reply(ids, finished)
             if choice.accepts(first.message):
                 return first
+            if on_event is not None and first.message.tool_calls:
+                on_event(Progress("  that call would change nothing new: on to the next likely one"))
             search = self.engine.search(prompt)
             search.begin(ids)
             self._searches[tuple(prompt)] = (search, ids)

@@ -202,5 +202,3 @@ def test_faults_have_their_class() -> None:
         backend.complete([TASK], TOOLS, Sampling(temperature=-1.0))
     with pytest.raises(BackendError, match="agent_profile"):
         backend_of(Speaker("x"), agent_profile="huge")
-    with pytest.raises(BackendError):
-        EmbeddedBackend.load("/nowhere/at/all")

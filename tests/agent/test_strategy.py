@@ -29,11 +29,6 @@ def test_hopeless_scores_are_not_taken_at_their_word() -> None:
     assert places(1.0, 0.0).count("f1") == len(CHANCES)
 
 
-def test_tries_at_a_place_are_counted() -> None:
-    tries = [attempt.tries for attempt in plan(suspects(0.6, 0.4)) if attempt.suspects[0].name == "f1"]
-    assert tries == list(range(len(CHANCES)))
-
-
 def test_without_suspects_there_are_attempts_all_the_same() -> None:
     assert [attempt.suspects for attempt in plan([])] == [()] * len(CHANCES)
 

@@ -137,7 +137,7 @@ def test_json_holds_the_evidence(run: Run, tmp_path: Path) -> None:
 def test_apply_changes_the_users_files_only_after_proof(run: Run, repo: Path) -> None:
     code, _, err = run([WRONG], "--apply", "--attempts", "1")
     assert code == 1
-    assert "nothing applied: the patch is not verified" in err
+    assert "nothing was applied: there is no verified patch" in err
     assert "a - b" in (repo / "sums.py").read_text()
     code, _, err = run(SOLVED, "--apply")
     assert code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -31,8 +32,7 @@ def start(engine: None, tmp_path: Path) -> Iterator[Callable[..., DockerSandbox]
     opened: list[DockerSandbox] = []
 
     def start_one(files: dict[str, bytes] | None = None, **config: object) -> DockerSandbox:
-        folder = tmp_path / f"repo{len(opened)}"
-        folder.mkdir()
+        folder = Path(tempfile.mkdtemp(prefix="repo", dir=tmp_path))
         for name, data in (files or {}).items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)

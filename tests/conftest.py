@@ -8,11 +8,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from sandboxes.client import connect
 from sandboxes.config import SandboxConfig
 from sandboxes.docker_sandbox import DockerSandbox
 from sandboxes.protocol import SandboxError
+
+
+settings.register_profile("clover-agent", deadline=None)  # the machine may be busy
+settings.load_profile("clover-agent")
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,6 @@ from sandboxes.config import SandboxConfig
 from sandboxes.docker_sandbox import DockerSandbox
 from sandboxes.protocol import SandboxError
 
-
 settings.register_profile("clover-agent", deadline=None)  # the machine may be busy
 settings.load_profile("clover-agent")
 

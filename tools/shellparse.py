@@ -17,14 +17,16 @@ MAX_DEPTH = 5  # of shells within shells
 # What is read fully. Anything else (tests, arithmetic, declarations, assignments) may evaluate text, or give commands
 # another meaning.
 _READ = frozenset(
-    """
-    program list pipeline command command_name word string string_content raw_string number concatenation comment
-    redirected_statement file_redirect file_descriptor simple_expansion expansion variable_name special_variable_name
-    command_substitution process_substitution subshell compound_statement if_statement elif_clause else_clause
-    while_statement for_statement do_group negated_command heredoc_redirect heredoc_start heredoc_body heredoc_end
-    heredoc_content herestring_redirect ansi_c_string extglob_pattern function_definition translated_string
-    """.split()
-)
+    (
+        "program", "list", "pipeline", "command", "command_name", "word", "string", "string_content",
+        "raw_string", "number", "concatenation", "comment", "redirected_statement", "file_redirect",
+        "file_descriptor", "simple_expansion", "expansion", "variable_name", "special_variable_name",
+        "command_substitution", "process_substitution", "subshell", "compound_statement", "if_statement",
+        "elif_clause", "else_clause", "while_statement", "for_statement", "do_group", "negated_command",
+        "heredoc_redirect", "heredoc_start", "heredoc_body", "heredoc_end", "heredoc_content",
+        "herestring_redirect", "ansi_c_string", "extglob_pattern", "function_definition", "translated_string",
+    )
+)  # fmt: skip
 _EXPANDS = frozenset("*?[{$`")
 _SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
 _INTERPRETERS = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 WORKSPACE = "/workspace"
 PRIVATE = "/clover"
+_REMOVAL = 10.0  # seconds that the engine may take to remove what has ended
 _INIT_USER = "65534:65534"  # not the commands' user, so that killing all of theirs leaves the container alone
 
 
@@ -103,12 +105,22 @@ class Container:
             except docker.errors.NotFound:
                 pass
             except docker.errors.APIError as fault:
-                if fault.status_code != 409:  # its removal is under way already
+                if fault.status_code != 409:
                     raise
+                self._await_removal()  # it is under way already
             finally:
                 if self._lifeline is not None:
                     self._lifeline.close()
                 self._remove_network()
+
+    def _await_removal(self) -> None:
+        import docker.errors
+
+        deadline = time.monotonic() + _REMOVAL
+        with contextlib.suppress(docker.errors.NotFound):
+            while time.monotonic() < deadline:
+                self._client.api.inspect_container(self.id)
+                time.sleep(0.05)
 
     def _remove_network(self) -> None:
         import docker.errors

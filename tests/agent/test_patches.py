@@ -50,7 +50,7 @@ def held(folder: Path) -> Tree:
     found: Tree = {}
     for path in folder.rglob("*"):
         name = str(path.relative_to(folder))
-        if name.split("/")[0] == ".git":
+        if name.split("/", maxsplit=1)[0] == ".git":
             continue
         if path.is_symlink():
             found[name] = ("link", os.fsencode(path.readlink()), False)

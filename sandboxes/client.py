@@ -40,7 +40,7 @@ def faults() -> Iterator[None]:
         reason = _reason(fault)
         if "no space left" in reason:
             raise SandboxError(f"the Docker engine's disk is full ({reason}): free space, then start again") from None
-        if "is not running" in reason:
+        if "is not running" in reason or "marked for removal" in reason or "removal of container" in reason:
             raise SandboxError(f"the sandbox's container has stopped ({reason}): start again") from None
         raise SandboxError(f"the Docker engine refused a request: {reason}") from None
     except docker.errors.DockerException as fault:

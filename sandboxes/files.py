@@ -68,6 +68,10 @@ class Files:
         self._control.must(f'mkdir -p -- "$(dirname {target})" && cat > {target}', data=data, doing=f"placing {name}")
         return path
 
+    def drop_private(self, name: str) -> None:
+        """Remove a helper file where it is there. Raises SandboxError."""
+        self._control.must(f"rm -f -- {shlex.quote(f'{self._private}/files/{name}')}", doing=f"removing {name}")
+
     def read_private(self, path: str, limit: int = MAX_OUTPUT) -> bytes | None:
         """See the protocol."""
         target = shlex.quote(path)

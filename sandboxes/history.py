@@ -14,7 +14,8 @@ from sandboxes.protocol import SandboxError
 
 _HIDDEN = ".clover-nested-git"
 _NEVER = (
-    "__pycache__/", "*.py[co]", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", "*.egg-info/", f"{DRAFT}*", _HIDDEN
+    "__pycache__/", "*.py[co]", ".pytest_cache/", ".mypy_cache/", ".ruff_cache/", "*.egg-info/", f"{DRAFT}*", _HIDDEN,
+    "build/lib/", "build/bdist.*/", ".coverage", ".coverage.*", "htmlcov/", ".hypothesis/", ".tox/", ".nox/",
 )  # fmt: skip
 _SETTINGS = (
     "core.autocrlf=false",

@@ -1,11 +1,12 @@
-"""Containers that nobody owns any more.
+"""Containers and networks that nobody owns any more.
 
-Every container carries its owner: this boot, the process and when it started. A later start, or a clean exit, removes
+Each carries its owner: this boot, the process and when it started. A later start, or a clean exit, removes
 those whose owner is gone, so that nothing outlives even a SIGKILL by more than one start.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,19 +25,21 @@ def owner() -> str:
 
 
 def sweep(client: DockerClient) -> int:
-    """Remove containers whose owner on this machine is gone; returns how many."""
+    """Remove containers and networks whose owner on this machine is gone; returns how many."""
     import docker.errors
 
     removed = 0
     with faults():
         for container in client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True):
-            if _alive(container.labels[LABEL]):
-                continue
-            try:
-                container.remove(force=True, v=True)
-                removed += 1
-            except docker.errors.APIError:  # another sweep was faster
-                continue
+            if not _alive(container.labels[LABEL]):
+                with contextlib.suppress(docker.errors.APIError):  # another sweep was faster
+                    container.remove(force=True, v=True)
+                    removed += 1
+        for network in client.api.networks(filters={"label": LABEL}):
+            if not _alive(network["Labels"][LABEL]):
+                with contextlib.suppress(docker.errors.APIError):
+                    client.api.remove_network(network["Id"])
+                    removed += 1
     return removed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Protocol
 
 # Each alternative stops at the next ESC, so that the time is linear whatever the bytes.
 _ESCAPE = re.compile(
@@ -11,6 +12,26 @@ _ESCAPE = re.compile(
     rb"|\x1b[ -/]*[0-~]"
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Sink(Protocol):
+    """Where a command's output goes."""
+
+    def add(self, data: bytes) -> None:
+        """Take the next bytes."""
+        ...
+
+
+class Both:
+    """Two sinks as one."""
+
+    def __init__(self, first: Sink, second: Sink) -> None:
+        self._first, self._second = first, second
+
+    def add(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self._first.add(data)
+        self._second.add(data)
 
 
 class Head:

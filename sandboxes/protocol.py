@@ -26,6 +26,7 @@ class CommandResult:
     output: stdout and stderr interleaved, control characters cleaned, at most the head and the tail of it.
     omitted_bytes: bytes between head and tail that `output` leaves out.
     seconds: wall time. survivors: pids of background children still alive when the call returned.
+    log: path inside the sandbox of a file with the beginning of the raw output, where `output` leaves bytes out.
     """
 
     exit_code: int | None
@@ -34,6 +35,7 @@ class CommandResult:
     omitted_bytes: int = 0
     seconds: float = 0.0
     survivors: tuple[int, ...] = field(default=())
+    log: str = ""
 
 
 class Sandbox(Protocol):

@@ -13,10 +13,11 @@ import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sandboxes.client import faults
 from sandboxes.frames import Frames
+from sandboxes.output import Sink
 from sandboxes.protocol import SandboxError
 
 if TYPE_CHECKING:
@@ -46,14 +47,6 @@ _START = 20.0  # seconds that a shell may take to appear
 
 class _Ended(Exception):
     """The shell is gone."""
-
-
-class Sink(Protocol):
-    """Where a command's output goes."""
-
-    def add(self, data: bytes) -> None:
-        """Take the next bytes."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from sandboxes.client import connect
 from sandboxes.config import SandboxConfig
 from sandboxes.docker_sandbox import DockerSandbox
 from sandboxes.protocol import SandboxError
+
+settings.register_profile("clover-agent", deadline=None)  # the machine may be busy
+settings.load_profile("clover-agent")
 
 
 @pytest.fixture(scope="session")
@@ -31,8 +36,7 @@ def start(engine: None, tmp_path: Path) -> Iterator[Callable[..., DockerSandbox]
     opened: list[DockerSandbox] = []
 
     def start_one(files: dict[str, bytes] | None = None, **config: object) -> DockerSandbox:
-        folder = tmp_path / f"repo{len(opened)}"
-        folder.mkdir()
+        folder = Path(tempfile.mkdtemp(prefix="repo", dir=tmp_path))
         for name, data in (files or {}).items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)

@@ -69,7 +69,10 @@ class FolderSandbox:
         target.write_bytes(data)
 
     def list_files(self, path: str = ".") -> list[str]:
-        files = [file for file in self._resolve(path).rglob("*") if file.is_file() and not file.is_symlink()]
+        top = self._resolve(path)
+        files = [
+            file for file in ([top] if top.is_file() else top.rglob("*")) if file.is_file() and not file.is_symlink()
+        ]
         names = [file.relative_to(self._folder).as_posix() for file in files]
         return sorted(name for name in names if not name.startswith(".git/"))
 

@@ -65,7 +65,23 @@ def _nearest(file: TextFile, old: str) -> str:
     same = [number for number, row in enumerate(file.lines, 1) if first.strip() and row.strip() == first.strip()]
     if same and first not in file.lines:
         return f": line {same[0]} differs from it in indentation only: {visible(file.lines[same[0] - 1])[:160]!r}"
+    if spaced := _but_for_whitespace(file.lines, old):
+        where = f"line {spaced[0]} differs" if len(spaced) == 1 else f"lines {spaced[0]} to {spaced[-1]} differ"
+        shown = "".join(f"\n{number}\t{visible(file.lines[number - 1])[:160]!r}" for number in spaced[:20])
+        return f": {where} from it in whitespace only:{shown}"
     if same:
         return f": line {same[0]} is its first line, but the lines below differ"
     near = difflib.get_close_matches(first, file.lines[:20_000], 1, 0.6)
     return f": the nearest line is {file.lines.index(near[0]) + 1}: {visible(near[0])[:160]!r}" if near else ""
+
+
+def _but_for_whitespace(lines: list[str], old: str) -> range | None:
+    """Numbers of the first lines that equal those of `old` when all whitespace is left out; None without any."""
+    wanted = ["".join(row.split()) for row in old.removesuffix("\n").split("\n")]
+    squeezed = ["".join(row.split()) for row in lines]
+    if not any(wanted):
+        return None
+    for at in range(len(lines) - len(wanted) + 1):
+        if squeezed[at] == wanted[0] and squeezed[at : at + len(wanted)] == wanted:
+            return range(at + 1, at + 1 + len(wanted))
+    return None

@@ -7,6 +7,8 @@ from typing import Any
 
 from sandboxes.protocol import Sandbox, WorkspacePathError
 from tools import editing
+from tools.binary import binary_kind, describe
+from tools.memory import Edit, FileMemory
 from tools.paths import read, relative
 from tools.protocol import Observation, ToolError
 from tools.render import clip, render_edit, render_view
@@ -21,7 +23,31 @@ def _schema(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-class View:
+class FilesTool:
+    """What the tools on files share. memory: of what was shown and written, one for all of them."""
+
+    def __init__(self, memory: FileMemory | None = None) -> None:
+        self.memory = memory or FileMemory()
+
+    def write(self, path: str, data: bytes, sandbox: Sandbox) -> None:
+        """Write a file. Raises ToolError for what is the model's to correct."""
+        try:
+            sandbox.write_bytes(path, data)
+        except WorkspacePathError as fault:
+            raise ToolError(str(fault)) from None
+        except (IsADirectoryError, NotADirectoryError, PermissionError) as fault:
+            raise ToolError(f"{path} can't be written: {fault.strerror or fault}") from None
+
+    def edited(self, path: str, before: bytes, after: bytes, sandbox: Sandbox) -> Observation:
+        """Write a changed file and show the change, with a word where it was not as the model knew it."""
+        note = f"\n[{path} had changed since it was last shown]" if self.memory.is_news(path, before) else ""
+        self.write(path, after, sandbox)
+        self.memory.wrote(Edit(path, before, after))
+        texts = [visible(data.decode("utf-8", "surrogateescape")) for data in (before, after)]
+        return Observation(render_edit(path, *texts) + note, changed=(path,))
+
+
+class View(FilesTool):
     """Numbered lines of a file, or the files of a folder."""
 
     name = "view"
@@ -52,6 +78,9 @@ class View:
                 raise
             rest = f"\n... and {len(files) - MAX_LISTED} more" if len(files) > MAX_LISTED else ""
             return Observation("\n".join(clip(visible(file)) for file in files[:MAX_LISTED]) + rest)
+        self.memory.saw(path, data)
+        if kind := binary_kind(data):
+            return Observation(describe(path, data, kind))
         lines = TextFile.parse(path, data).lines
         if not lines:
             return Observation(f"{path} is empty.")
@@ -68,33 +97,44 @@ def _below(name: str, sandbox: Sandbox) -> list[str]:
     return [file for file in sandbox.list_files() if file.startswith(name.rstrip("/") + "/")]
 
 
-class Create:
+class Create(FilesTool):
     """A new file."""
 
     name = "create"
     description = "Create a new file with the given content. Existing files are changed with str_replace and insert."
     parameters: Mapping[str, Any] = _schema(
-        {"path": _PATH, "content": {"type": "string", "description": "the whole file"}}, ["path", "content"]
+        {
+            "path": _PATH,
+            "content": {"type": "string", "description": "the whole file"},
+            "overwrite": {"type": "boolean", "description": "replace a file that is there already (default: refuse)"},
+        },
+        ["path", "content"],
     )
 
     def run(self, arguments: Mapping[str, Any], sandbox: Sandbox) -> Observation:
         path, content = relative(arguments["path"], sandbox.workspace), str(arguments["content"])
+        data = content.encode("utf-8", "surrogateescape")
         try:
-            sandbox.read_bytes(path)
+            there = sandbox.read_bytes(path)
         except FileNotFoundError:
-            pass
+            there = None
         except IsADirectoryError:
             raise ToolError(f"{path} is a folder") from None
         except WorkspacePathError as fault:
             raise ToolError(str(fault)) from None
-        else:
-            raise ToolError(f"{path} exists already: change it with str_replace or insert")
-        _write(path, content.encode("utf-8", "surrogateescape"), sandbox)
+        if there is not None:
+            if not arguments.get("overwrite"):
+                raise ToolError(f"{path} exists already: change it with str_replace or insert")
+            if there == data:
+                raise ToolError(f"{path} has this content already: nothing would change")
+            return self.edited(path, there, data, sandbox)
+        self.write(path, data, sandbox)
+        self.memory.wrote(Edit(path, None, data))
         count = len(content.splitlines())
         return Observation(f"Created {path} ({count} line{'' if count == 1 else 's'}).", changed=(path,))
 
 
-class StrReplace:
+class StrReplace(FilesTool):
     """One piece of a file's text replaced by another."""
 
     name = "str_replace"
@@ -116,10 +156,10 @@ class StrReplace:
         path, data = read(arguments["path"], sandbox)
         file = TextFile.parse(path, data)
         changed = editing.replace(path, file, arguments["old_str"], arguments["new_str"], arguments.get("line"))
-        return _edited(path, file, changed, sandbox)
+        return self.edited(path, data, changed, sandbox)
 
 
-class Insert:
+class Insert(FilesTool):
     """New lines in a file."""
 
     name = "insert"
@@ -136,19 +176,7 @@ class Insert:
     def run(self, arguments: Mapping[str, Any], sandbox: Sandbox) -> Observation:
         path, data = read(arguments["path"], sandbox)
         file = TextFile.parse(path, data)
-        return _edited(path, file, editing.insert(path, file, arguments["line"], arguments["text"]), sandbox)
-
-
-def _edited(path: str, before: TextFile, changed: bytes, sandbox: Sandbox) -> Observation:
-    _write(path, changed, sandbox)
-    after = TextFile.parse(path, changed)
-    return Observation(render_edit(path, before.shown(), after.shown()), changed=(path,))
-
-
-def _write(path: str, data: bytes, sandbox: Sandbox) -> None:
-    try:
-        sandbox.write_bytes(path, data)
-    except WorkspacePathError as fault:
-        raise ToolError(str(fault)) from None
-    except (IsADirectoryError, NotADirectoryError, PermissionError) as fault:
-        raise ToolError(f"{path} can't be written: {fault.strerror or fault}") from None
+        if self.memory.is_news(path, data):
+            raise ToolError(f"{path} has changed since it was last shown, its lines may have moved: view it again")
+        changed = editing.insert(path, file, arguments["line"], arguments["text"])
+        return self.edited(path, data, changed, sandbox)

@@ -37,7 +37,9 @@ def read(path: str, sandbox: Sandbox) -> tuple[str, bytes]:
     except IsADirectoryError:
         raise ToolError(f"{name} is a folder: name a file in it") from None
     except WorkspacePathError as fault:
-        raise ToolError(str(fault)) from None
+        large = "larger than" in str(fault)
+        hint = f": read a part of it in the terminal, as in sed -n '1,200p' {name}" if large else ""
+        raise ToolError(f"{fault}{hint}") from None
 
 
 def _hint(name: str, sandbox: Sandbox) -> str:

@@ -42,6 +42,8 @@ class Terminal:
             notes.append(f"[exit status {result.exit_code}]")
         if result.survivors:
             notes.append(f"[still running in the background: {', '.join(map(str, result.survivors))}]")
+        if result.log:
+            notes.append(f"[the output's beginning is kept in {result.log}]")
         text = "\n".join([part for part in (result.output.rstrip("\n"), *notes) if part])
         data = {"exit_code": result.exit_code, "timed_out": result.timed_out, "seconds": result.seconds}
         return Observation(text or "[no output]", data=data)

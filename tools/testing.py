@@ -9,8 +9,9 @@ from typing import Any
 
 from sandboxes.protocol import Sandbox
 from tools.junit import read_junit
+from tools.outcome import outcome, tell
 from tools.protocol import Observation, ToolError
-from tools.render import TestReport, render_report
+from tools.render import TestReport
 
 DEFAULT_TIMEOUT = 300.0
 
@@ -87,5 +88,5 @@ class RunTests:
             except ValueError as fault:
                 raise ToolError(f"tests can't be read: {fault}") from None
         report = run_test_command(sandbox, command, timeout=self.timeout)
-        whole = not selection
-        return Observation(render_report(report), data={"report": report, "whole": whole, "ok": report.ok})
+        data = {"report": report, "outcome": str(outcome(report)), "whole": not selection, "ok": report.ok}
+        return Observation(tell(report), data=data)

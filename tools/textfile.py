@@ -11,10 +11,10 @@ from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
 
+from tools.binary import binary_kind, describe
 from tools.protocol import ToolError
 
 _END = re.compile(r"\r\n|\r|\n")
-_BINARY_PROBE = 8192
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class TextFile:
     @classmethod
     def parse(cls, path: str, data: bytes) -> TextFile:
         """Raises ToolError for content that is no text in an ASCII-compatible encoding."""
-        if b"\0" in data[:_BINARY_PROBE]:
-            raise ToolError(f"{path} is no text file that can be shown or edited (it has NUL bytes in it)")
+        if kind := binary_kind(data):
+            raise ToolError(f"{describe(path, data, kind)[:-1]} (no text file)")
         raw = data.decode("utf-8", "surrogateescape")
         ends = Counter(_END.findall(raw))
         return cls(raw, _END.sub("\n", raw), ends.most_common(1)[0][0] if ends else "\n")

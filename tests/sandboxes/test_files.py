@@ -120,9 +120,10 @@ def test_diff_holds_changes_and_new_files_but_no_build_output(start: Callable[..
     before = sandbox.tree()
     sandbox.write_bytes("code.py", b"a = 1\r\nb = 3")
     sandbox.run("rm old.txt; echo n > new.txt; echo l > x.log; mkdir -p p/__pycache__; echo c > p/__pycache__/m.pyc")
+    sandbox.run("mkdir -p build/lib x.egg-info; touch .coverage build/lib/code.py x.egg-info/PKG-INFO")
     patch = sandbox.diff()
     assert b"-b = 2\n\\ No newline" in patch
     assert all(name in patch for name in (b"b/new.txt", b"a/old.txt"))
-    assert not any(name in patch for name in (b"x.log", b"pycache"))
+    assert not any(name in patch for name in (b"x.log", b"pycache", b"build/lib", b".coverage", b"egg-info"))
     assert sandbox.tree() != before
     assert sandbox.diff() == patch

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import signal
 import subprocess
 import sys
@@ -37,6 +36,13 @@ pytestmark = pytest.mark.docker
         "chown 0 /workspace/a.py",
         "su -c id root",
         "ls /var/run/docker.sock",
+        "echo c > /proc/sysrq-trigger",
+        "echo x > /proc/sys/kernel/core_pattern",
+        "mkdir /sys/fs/cgroup/x",
+        "cat /proc/kcore",
+        "unshare -r true",
+        'python3 -c \'open("/proc/1/mem", "rb+")\'',
+        "mount -o remount,rw /",
         "kill -9 1",
         "mknod /tmp/dev c 1 3",
         "chroot / true",
@@ -60,6 +66,33 @@ def test_setuid_gives_nothing(sandbox: DockerSandbox) -> None:
     for program in found:
         sandbox.run(f"{program} -c 'touch /tmp/root' </dev/null", timeout=5)
     assert sandbox.run("stat -c %u /tmp/root").output != "0\n"
+
+
+def test_a_setuid_shell_of_the_image_gives_nothing(start: Callable[..., DockerSandbox]) -> None:
+    sandbox = start(setup=("cp /bin/bash /rootbash; chmod 4755 /rootbash",), setup_network="none")
+    try:
+        assert sandbox.run("stat -c %a /rootbash; /rootbash -p -c 'id -u'").output == "4755\n1000\n"
+    finally:
+        sandbox.close()
+        client = connect()
+        client.images.remove(sandbox.image_id, force=True)
+
+
+def test_two_sandboxes_do_not_see_each_other(start: Callable[..., DockerSandbox]) -> None:
+    """Not even with a network: each one is on its own."""
+    one, two = start(network="bridge"), start(network="bridge")
+    serve = "import socket,time; s=socket.create_server(('', 8000)); time.sleep(60)"
+    one.run(f'python3 -c "{serve}" & sleep 0.5')
+    address = one.run("hostname -I || hostname -i").output.split()[0]
+    reach = f"import socket; socket.create_connection(('{address}', 8000), 2); print('reached')"
+    assert one.run(f'python3 -c "{reach}"').output == "reached\n"
+    assert "reached" not in two.run(f'python3 -c "{reach}"', timeout=10).output
+
+
+def test_the_processor_is_shared_out(start: Callable[..., DockerSandbox]) -> None:
+    sandbox = start(cpus=0.2)
+    burn = "import time; e=time.time()+1.5\nwhile time.time()<e: pass\nprint(time.process_time())"
+    assert float(sandbox.run(f"python3 -c '{burn}'").output) < 0.8
 
 
 def test_only_memory_can_be_written(sandbox: DockerSandbox) -> None:
@@ -104,7 +137,7 @@ def test_sleepers_that_take_every_process_number_are_ended(start: Callable[..., 
 
 def test_a_container_removed_from_outside_is_named(start: Callable[..., DockerSandbox]) -> None:
     sandbox = start()
-    docker.from_env().containers.get(sandbox._id).remove(force=True)
+    docker.from_env().containers.get(sandbox.container_id).remove(force=True)
     with pytest.raises(SandboxError, match=r"container is gone|stopped"):
         sandbox.run("echo x", timeout=5)
     sandbox.close()
@@ -112,7 +145,12 @@ def test_a_container_removed_from_outside_is_named(start: Callable[..., DockerSa
 
 def test_a_missing_image_says_what_to_do(start: Callable[..., DockerSandbox]) -> None:
     with pytest.raises(SandboxError, match="clover-agent sandbox build"):
-        start(image="no-such-image:1")
+        start(image="localhost:9/no-such-image:1")
+
+
+def test_a_runtime_that_the_engine_lacks_is_named(start: Callable[..., DockerSandbox]) -> None:
+    with pytest.raises(SandboxError, match="no runtime 'no-such-runtime'"):
+        start(runtime="no-such-runtime")
 
 
 def test_no_engine_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,26 +159,50 @@ def test_no_engine_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
         connect()
 
 
-def test_after_a_sigkill_the_next_sweep_leaves_nothing(engine: None, tmp_path: Path) -> None:
-    code = (
-        "import sys, time; from pathlib import Path; from sandboxes.docker_sandbox import DockerSandbox\n"
-        "s = DockerSandbox.start(Path(sys.argv[1])); print(s._id, flush=True); time.sleep(60)"
+_HELD = """
+import sys
+from pathlib import Path
+from sandboxes.config import SandboxConfig
+from sandboxes.docker_sandbox import DockerSandbox
+s = DockerSandbox.start(Path(sys.argv[1]), SandboxConfig(network=sys.argv[2]))
+print(s.container_id, flush=True)
+s.run("sleep 60")
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "network"),
+    [
+        (signal.SIGINT, "none"),
+        (signal.SIGTERM, "none"),
+        (signal.SIGKILL, "bridge"),
+    ],
+)
+def test_whatever_ends_the_process_ends_its_container(
+    engine: None, tmp_path: Path, number: signal.Signals, network: str
+) -> None:
+    """At once, in the middle of a command; a network goes with the next start."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _HELD, str(tmp_path), network],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
-    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     container = process.stdout.readline().strip()
     client = connect()
-
-    def ours() -> list[str | None]:
-        return [found.id for found in client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True)]
-
     sweep(client)
-    assert container in ours()  # its owner lives
-    os.kill(process.pid, signal.SIGKILL)
+    name = client.api.inspect_container(container)["Name"].strip("/")  # it is there: its owner lives
+    process.send_signal(number)
     process.wait()
-    time.sleep(0.1)
-    sweep(client)  # another program's start may be faster
-    assert container not in ours()
+    for _ in range(100):
+        if not client.api.containers(all=True, filters={"id": container}):
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail("the container outlives its process")
+    sweep(client)
+    assert not client.api.networks(names=[name])
 
 
 def test_starts_and_stops_leave_the_engine_as_it_was(engine: None, tmp_path: Path) -> None:

@@ -47,7 +47,17 @@ def test_unclosed_heredoc_ends(sandbox: DockerSandbox) -> None:
     assert result.output.endswith("abc\n")
 
 
-@pytest.mark.parametrize("command", ["cat", "read x; true", "python3", "git log || true"])
+def test_an_apostrophe_in_a_quoted_heredoc_in_a_substitution_is_bashs_business(sandbox: DockerSandbox) -> None:
+    assert sandbox.run("x=$(cat <<'EOF'\nit's \"fine\nEOF\n); echo \"$x\"").output == "it's \"fine\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("cat", "read -p name? x; true", "python3", "git log || true", "man ls || true"),
+        "cd /tmp; git init -q e; git -C e -c user.name=a -c user.email=a@b commit --allow-empty; git -C e log",
+    ],
+)
 def test_nothing_waits_for_input(sandbox: DockerSandbox, command: str) -> None:
     assert not sandbox.run(command, timeout=10).timed_out
 

@@ -81,6 +81,12 @@ def test_repeated_text_needs_a_line() -> None:
         ("zebra crossing", "x", "does not occur in f.py$"),
         ("  \ta = 1", "x", "line 2 differs from it in indentation only"),
         ("    a = 1\n    c = 3", "x", "line 2 is its first line, but the lines below differ"),
+        (
+            "    a = 1\n  b  = 2\n",
+            "x",
+            r"lines 2 to 3 differ from it in whitespace only:\n2\t'    a = 1'\n3\t'    b = 2'$",
+        ),
+        ("    a=1", "x", "line 2 differs from it in whitespace only"),
         ("    b = 22", "x", "the nearest line is 3: '    b = 2'"),
     ],
 )

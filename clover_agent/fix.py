@@ -37,6 +37,7 @@ from sandboxes.client import connect
 from sandboxes.config import SandboxConfig
 from sandboxes.docker_sandbox import DockerSandbox
 from sandboxes.protocol import SandboxError
+from tools.files import StrReplace
 from tools.protocol import Tool
 from tools.registry import Registry, standard_tools
 from tools.render import TestFailure, TestReport
@@ -247,8 +248,7 @@ class _Task:
         if not compact or baseline.report.collection_errors:
             return tools
         quick = RunTargetsFirst(TargetTests(sandbox, command, baseline.targets, timeout), command, timeout)
-        special: dict[str, Tool] = {quick.name: quick, TestedEdit.name: TestedEdit(quick)}
-        return [special.get(tool.name, tool) for tool in tools]
+        return [_quick(tool, quick) for tool in tools]
 
     def _opening(self, backend: Backend, failures: Sequence[TestFailure], attempt: Attempt) -> list[Message]:
         task = compact_task(failures[0] if failures else None, attempt.suspects, self.request.issue)
@@ -308,6 +308,13 @@ class _Task:
             dirty=self.copy.dirty,
             evidence=evidence,
         )
+
+
+def _quick(tool: Tool, tests: RunTargetsFirst) -> Tool:
+    """A tool, or what takes its place where failing tests are run first."""
+    if tool.name == tests.name:
+        return tests
+    return TestedEdit(tests, tool.memory) if isinstance(tool, StrReplace) else tool
 
 
 def _last_whole(reports: Sequence[TestReport]) -> TestReport | None:

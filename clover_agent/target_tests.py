@@ -9,6 +9,7 @@ from typing import Any
 from clover_agent.plugins import place
 from sandboxes.protocol import Sandbox
 from tools.files import StrReplace
+from tools.memory import FileMemory
 from tools.protocol import Observation
 from tools.render import TestReport, render_report
 from tools.testing import RunTests, run_test_command
@@ -81,7 +82,8 @@ class TestedEdit(StrReplace):
 
     __test__ = False
 
-    def __init__(self, tests: RunTargetsFirst) -> None:
+    def __init__(self, tests: RunTargetsFirst, memory: FileMemory) -> None:
+        super().__init__(memory)
         self._tests = tests
 
     def run(self, arguments: Mapping[str, Any], sandbox: Sandbox) -> Observation:

@@ -8,6 +8,7 @@ import pytest
 
 from clover_agent.target_tests import RunTargetsFirst, TargetTests, TestedEdit
 from tests.folder_sandbox import FolderSandbox
+from tools.memory import FileMemory
 
 TESTS = """import pathlib
 
@@ -69,7 +70,7 @@ def test_an_edit_that_leaves_a_target_failing_ends_the_attempt_and_says_so(tmp_p
     (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
     sandbox, command = FolderSandbox(tmp_path), "python3 -m pytest -q"
     quick = RunTargetsFirst(TargetTests(sandbox, command, ["test_code.py::test_x"], 60), command, 60)
-    tool = TestedEdit(quick)
+    tool = TestedEdit(quick, FileMemory())
     wrong = tool.run(edit("x = 1"), sandbox)
     assert wrong.finished and wrong.changed == ("code.py",)
     assert wrong.text.startswith("Edited code.py") and "assert 1 == 2" in wrong.text

@@ -18,7 +18,7 @@ ROWS = [(37 * i) % 290 for i in range(16)]
 
 @pytest.fixture(scope="module")
 def model() -> Clover:
-    return load_model(TINY / "fused-8-layers", dtype=torch.float32)
+    return load_model(TINY / "fused-8-layers", dtype=torch.float64)
 
 
 def committed(model: Clover, ids: list[int]) -> State:
@@ -33,12 +33,12 @@ def assert_same(one: State, other: State) -> None:
     for a, b in zip(one.layers, other.layers, strict=True):
         if isinstance(a, AttentionState):
             assert isinstance(b, AttentionState) and a.length == b.length
-            torch.testing.assert_close(a.clone().keys, b.clone().keys, atol=1e-4, rtol=1e-4)
-            torch.testing.assert_close(a.clone().values, b.clone().values, atol=1e-4, rtol=1e-4)
+            torch.testing.assert_close(a.clone().keys, b.clone().keys, atol=1e-9, rtol=1e-9)
+            torch.testing.assert_close(a.clone().values, b.clone().values, atol=1e-9, rtol=1e-9)
         else:
             assert isinstance(b, DeltaState)
-            torch.testing.assert_close(a.ring, b.ring, atol=1e-4, rtol=1e-4)
-            torch.testing.assert_close(a.memory, b.memory, atol=1e-4, rtol=1e-4)
+            torch.testing.assert_close(a.ring, b.ring, atol=1e-9, rtol=1e-9)
+            torch.testing.assert_close(a.memory, b.memory, atol=1e-9, rtol=1e-9)
 
 
 @torch.inference_mode()
@@ -52,9 +52,9 @@ def test_landing_on_any_row_is_a_commit_of_the_rows_before_it(model: Clover, pro
     assert_same(state, committed(model, prompt + ROWS[:count]))
     following = model.causal(torch.tensor([5, 6]), state, "all")
     expected = model.causal(torch.tensor([5, 6]), committed(model, prompt + ROWS[:count]), "all")
-    torch.testing.assert_close(following, expected, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(following, expected, atol=1e-8, rtol=1e-8)
     whole = model.causal(torch.tensor(ROWS), committed(model, prompt), "all")
-    torch.testing.assert_close(logits, whole, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(logits, whole, atol=1e-8, rtol=1e-8)
 
 
 @torch.inference_mode()

@@ -16,10 +16,10 @@ STATS = '''"""Small statistics."""
 
 def clamp(value, low, high):
     """`value`, or the limit that it exceeds."""
-    if value < low:
+    if value > low:
         return low
     if value > high:
-        return low
+        return high
     return value
 
 

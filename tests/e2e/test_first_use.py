@@ -43,7 +43,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
         git = ["git", "-C", str(folder), "-c", "user.name=u", "-c", "user.email=u@localhost"]
-        for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "first"]):
+        for arguments in (["init", "-q"], ["add", "--", *files], ["commit", "-q", "-m", "first"]):
             subprocess.run([*git, *arguments], check=True)
         monkeypatch.setattr(models, "load_embedded", lambda name: ScriptedBackend([*items] * 40))
         code = main(["fix", str(folder), "--test", test, *options])

@@ -27,7 +27,7 @@ _CUT_OFF = "Your reply was cut off at its limit before a complete tool call. Ans
 class Episode:
     """What came of one run of the loop.
 
-    report: the last run of all tests, None without; green: it passed and nothing was edited since.
+    report: the last run of all tests, None where there was none since the last edit.
     calls, valid_calls: of all turns. claim, summary: the model's own words in `finish`.
     """
 
@@ -39,7 +39,6 @@ class Episode:
     valid_calls: int
     edits: int
     report: TestReport | None = None
-    green: bool = False
     claim: str = ""
     summary: str = ""
 
@@ -121,7 +120,6 @@ class _Run:
         self.trace: list[str] = []
         self.faults = self.calls = self.valid = self.edits = 0
         self.report: TestReport | None = None
-        self.green = False
         self.claim = self.summary = ""
 
     def took(self, call: ToolCall, valid: bool, observation: Observation) -> None:
@@ -133,14 +131,13 @@ class _Run:
         self.valid += valid
         if observation.changed:
             self.edits += 1
-            self.green = False
+            self.report = None
         data = observation.data or {}
         report = data.get("report")
         if isinstance(report, TestReport) and data.get("whole"):
             self.report = report
-            self.green = report.ok and (report.total > 0 or not report.structured)
         elif "exit_code" in data:  # a command may have changed anything
-            self.green = False
+            self.report = None
 
     def episode(self, ending: Ending) -> Episode:
         """The result."""
@@ -153,7 +150,6 @@ class _Run:
             valid_calls=self.valid,
             edits=self.edits,
             report=self.report,
-            green=self.green,
             claim=self.claim,
             summary=self.summary,
         )

@@ -10,43 +10,33 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from clover_agent.agent import Agent, Episode
-from clover_agent.backends.protocol import Backend, Sampling
-from clover_agent.edit_choice import EditChoice
+from clover_agent.agent import Episode
+from clover_agent.attempts import Attempts, Case
+from clover_agent.backends.protocol import Backend
 from clover_agent.eventlog import EventLog
 from clover_agent.events import Observer, ignore
 from clover_agent.fix_result import FixRequest, FixResult
 from clover_agent.hints import missing_modules
-from clover_agent.limits import Ending, Limits, total
-from clover_agent.localize import Coverage, covered_run, line_weights, localize, traced_run
-from clover_agent.messages import Message
+from clover_agent.limits import Ending, total
+from clover_agent.localize import covered_run, localize, traced_run
 from clover_agent.progress import Progress
-from clover_agent.prompts import Suspect, compact_task
 from clover_agent.repository import Copy, copy_repository
 from clover_agent.run_folder import EVENTS, make_run_folder, store
-from clover_agent.strategy import Attempt, patience, plan
-from clover_agent.target_tests import RunTargetsFirst, TargetTests, TestedEdit
 from clover_agent.tracebacks import read_traceback
 from clover_agent.verdicts import Verdict
-from clover_agent.verify import Baseline, Verification, failing_ids, judge_baseline, report_json, verify
+from clover_agent.verify import Baseline, Verification, failing_ids, judge_baseline, report_json
 from sandboxes.client import connect
 from sandboxes.config import SandboxConfig
 from sandboxes.docker_sandbox import DockerSandbox
 from sandboxes.protocol import SandboxError
-from tools.files import StrReplace
-from tools.protocol import Tool
-from tools.registry import Registry, standard_tools
 from tools.render import TestFailure, TestReport
 from tools.testing import run_test_command
 
 __all__ = ["FixRequest", "FixResult", "run_fix"]
 
-COMPACT_TURNS, FULL_TURNS = 8, 100
-COMPACT_ATTEMPTS, FULL_ATTEMPTS = 64, 1
 SLOW_TESTS = 20.0  # seconds: above it the tests are not run a second time under the tracer
 _UNSOLVED = {Verdict.NOT_FIXED, Verdict.LIMIT, Verdict.NO_TESTS}
 VERIFY_SHARE = 4.0  # test runs' worth of time that is kept for verification
@@ -118,9 +108,8 @@ class _Task:
         self.started, self.reserve = time.monotonic(), 0.0  # reserve: seconds kept for verification
         self.deadline = self.started + request.time_limit
         self.config = SandboxConfig(image=request.image)
-        self.episodes: list[Episode] = []
         self.baseline: Baseline | None = None
-        self.best: Verification | None = None
+        self.attempts: Attempts | None = None
 
     def run(self) -> FixResult:
         if self.copy.dirty:
@@ -154,8 +143,25 @@ class _Task:
             failures = self._failures(baseline, sandbox.workspace)
             suspects = localize(self.copy.folder, failures, coverage)
             self.log.note("Suspects", suspects=[dataclasses.asdict(suspect) for suspect in suspects])
-            self._attempts(sandbox, baseline, failures, suspects, coverage)
+            self.say("loading the model")
+            backend = self.model.result()
+            self.reserve = min(VERIFY_SHARE * baseline.report.seconds + 3.0, 0.3 * self.request.time_limit)
+            case = Case(
+                self.request, self.copy.folder, self.config, baseline, tuple(failures), tuple(suspects), coverage
+            )
+            self.attempts = Attempts(case, backend, sandbox, self.observer, self.log, self.deadline, self.reserve)
+            self.attempts.run()
         return self._conclude()
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """The model's attempts so far."""
+        return self.attempts.episodes if self.attempts else []
+
+    @property
+    def best(self) -> Verification | None:
+        """What is known of the best patch so far."""
+        return self.attempts.best if self.attempts else None
 
     def say(self, text: str) -> None:
         """Tell the observer."""
@@ -175,91 +181,6 @@ class _Task:
             return [found] if found else []
         failures = (*report.failed, *report.collection_errors)
         return [f for f in failures if f.test_id in baseline.targets] or list(failures)
-
-    def _attempts(
-        self,
-        sandbox: DockerSandbox,
-        baseline: Baseline,
-        failures: Sequence[TestFailure],
-        suspects: Sequence[Suspect],
-        coverage: Coverage | None,
-    ) -> None:
-        self.say("loading the model")
-        backend = self.model.result()
-        compact = backend.profile == "compact"
-        most = self.request.attempts or (COMPACT_ATTEMPTS if compact else FULL_ATTEMPTS)
-        self.reserve = min(VERIFY_SHARE * baseline.report.seconds + 3.0, 0.3 * self.request.time_limit)
-        start = sandbox.checkpoint()
-        tried: set[bytes] = set()
-        registry = Registry(self._tools(sandbox, baseline, compact=compact))
-        choice = EditChoice(registry, sandbox, partial(line_weights, coverage)) if compact else None
-        read: dict[Suspect | None, list[Message]] = {}  # conversations up to the first edit
-        exhausted: set[Suspect | None] = set()
-        for number, attempt in enumerate(plan(suspects), 1):
-            place = attempt.suspects[0] if attempt.suspects else None
-            if place in exhausted:
-                continue
-            if len(self.episodes) >= most or time.monotonic() > self.deadline - self.reserve:
-                return
-            if number > 1:
-                sandbox.restore(start)
-            self.say(f"attempt {number}{f' at {place.path}:{place.name}' if place else ''}")
-            opening = read.get(place) or self._opening(backend, failures, attempt)
-            if choice is not None:
-                choice.look(opening)
-            turns = self.request.max_turns or (COMPACT_TURNS if compact else FULL_TURNS)
-            sampling = Sampling(seed=self.request.seed, choice=choice)
-            agent = Agent(backend, registry, sandbox, self.observer)
-            limits = Limits(max_turns=turns, deadline=self.deadline - self.reserve)
-            episode = agent.run(opening, limits, sampling, attempt=len(self.episodes) + 1)
-            read.setdefault(place, _up_to_edit(episode.messages))
-            self.episodes.append(episode)
-            if episode.ending is Ending.EXHAUSTED:
-                exhausted.add(place)
-            if episode.ending is Ending.CONTEXT and not episode.turns:
-                return  # the task itself is too long
-            patch = sandbox.diff() if episode.edits else b""
-            if not patch.strip() or patch in tried:
-                continue
-            tried.add(patch)
-            if (compact and not episode.green) or time.monotonic() > self.deadline:
-                self.best = self.best or self._unproven(patch)
-                continue
-            self.say("verifying the patch in a fresh container")
-            graded = verify(
-                self.copy.folder,
-                patch,
-                self.request.test,
-                baseline,
-                self.config,
-                repeats=self.request.repeats,
-                timeout=self.request.test_timeout,
-                allow_test_changes=self.request.allow_test_changes,
-            )
-            self.log.note("Verification", **graded.evidence())
-            if self.best is None or graded.verdict is Verdict.FIXED or not self.best.reports:
-                self.best = graded
-            if graded.verdict is Verdict.FIXED:
-                return
-
-    def _tools(self, sandbox: DockerSandbox, baseline: Baseline, *, compact: bool) -> list[Tool]:
-        command, timeout = self.request.test, patience(baseline.report.seconds, self._patience())
-        tools = list(standard_tools(command, timeout))
-        if not compact or baseline.report.collection_errors:
-            return tools
-        quick = RunTargetsFirst(TargetTests(sandbox, command, baseline.targets, timeout), command, timeout)
-        return [_quick(tool, quick) for tool in tools]
-
-    def _opening(self, backend: Backend, failures: Sequence[TestFailure], attempt: Attempt) -> list[Message]:
-        task = compact_task(failures[0] if failures else None, attempt.suspects, self.request.issue)
-        if backend.profile == "compact":
-            return [Message("user", task)]
-        from clover_agent.prompts_full import system_prompt
-
-        return [Message("system", system_prompt(self.copy.folder, self.request.test)), Message("user", task)]
-
-    def _unproven(self, patch: bytes) -> Verification:
-        return Verification(Verdict.NOT_FIXED, "the tests still fail with the model's changes", patch, (), (), "", "")
 
     def _conclude(self) -> FixResult:
         if self.best is not None and self.best.verdict is not Verdict.NOT_FIXED:
@@ -310,23 +231,6 @@ class _Task:
         )
 
 
-def _quick(tool: Tool, tests: RunTargetsFirst) -> Tool:
-    """A tool, or what takes its place where failing tests are run first."""
-    if tool.name == tests.name:
-        return tests
-    return TestedEdit(tests, tool.memory) if isinstance(tool, StrReplace) else tool
-
-
 def _last_whole(reports: Sequence[TestReport]) -> TestReport | None:
     """The last run of the whole command: repeats run the target tests alone."""
     return max(reversed(reports), key=lambda report: report.total, default=None)
-
-
-def _up_to_edit(messages: Sequence[Message]) -> list[Message]:
-    """A conversation's beginning: all before the first turn that changes a file."""
-    changing = {"str_replace", "create", "insert", "terminal"}
-    for index, message in enumerate(messages):
-        silent = message.role == "assistant" and not message.tool_calls
-        if silent or any(call.name in changing for call in message.tool_calls):
-            return list(messages[:index])
-    return list(messages[:1])

@@ -128,10 +128,10 @@ def verify(
         with DockerSandbox.start(folder, config) as sandbox:
             tree, image = sandbox.tree(), sandbox.image_id
             reports = [run_test_command(sandbox, command, timeout=timeout)]
-            verdict, reason = _judge(reports[0], baseline)
+            verdict, reason = judge(reports[0], baseline)
             if verdict is Verdict.REGRESSED:  # a test that only fails now and then is no regression
                 reports.append(run_test_command(sandbox, command, timeout=timeout))
-                verdict, reason = _judge(reports[1], baseline)
+                verdict, reason = judge(reports[1], baseline)
             if verdict is Verdict.FIXED:
                 named = [name for name in baseline.targets if name not in _collection_ids(baseline.report)]
                 alone = TargetTests(sandbox, command, named, timeout)
@@ -142,7 +142,7 @@ def verify(
         return Verification(verdict, reason, graded, restored, tuple(reports), tree, image)
 
 
-def _judge(report: TestReport, baseline: Baseline) -> tuple[Verdict, str]:
+def judge(report: TestReport, baseline: Baseline) -> tuple[Verdict, str]:
     """One run of the graded tree against the base's."""
     before = baseline.report
     if report.timed_out:
@@ -150,7 +150,7 @@ def _judge(report: TestReport, baseline: Baseline) -> tuple[Verdict, str]:
     if before.structured and not report.structured:
         return Verdict.NOT_FIXED, f"no test report came back (status {report.exit_code})"
     passed, failed = set(report.passed), set(failing_ids(report))
-    lost = [name for name in before.passed if name not in passed and name not in baseline.flaky]
+    lost = lost_tests(report, baseline)
     still = [name for name in baseline.targets if name in failed]
     if still:
         return Verdict.NOT_FIXED, f"{len(still)} of {len(baseline.targets)} failing tests still fail: {still[0]}"
@@ -162,13 +162,19 @@ def _judge(report: TestReport, baseline: Baseline) -> tuple[Verdict, str]:
         return Verdict.NOT_FIXED, f"{len(missing)} failing tests were not seen to pass: {missing[0]}"
     if failed - set(baseline.flaky):
         return Verdict.REGRESSED, f"new failures: {sorted(failed)[0]}"
-    if report.exit_code != 0:
+    if report.exit_code != 0 and not (failed and report.exit_code == 1):  # 1: tests failed, all of them flaky ones
         return Verdict.NOT_FIXED, f"the test command ended with status {report.exit_code}"
     if report.structured and not report.passed:
         return Verdict.NOT_FIXED, "no test was seen to pass"
     count = len(baseline.targets)
     what = "the failing command passes" if not count else f"{count} failing test{' passes' if count == 1 else 's pass'}"
     return Verdict.FIXED, f"{what}, and all that passed before"
+
+
+def lost_tests(report: TestReport, baseline: Baseline) -> list[str]:
+    """Tests that passed on the base and do not now; those that come and go on the base are left out."""
+    passed = {*report.passed, *baseline.flaky}
+    return [name for name in baseline.report.passed if name not in passed]
 
 
 def _collection_ids(report: TestReport) -> set[str]:

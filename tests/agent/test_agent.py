@@ -52,7 +52,8 @@ def test_a_whole_episode(sandbox: FolderSandbox, tmp_path: Path) -> None:
     seen: list[object] = []
     view = call("view", path="add.py", view_range=[1, 2])
     episode, backend = run(sandbox, [view, FIX, call("run_tests"), FINISH], observer=seen)
-    assert (episode.ending, episode.green, episode.claim, episode.summary) == (Ending.FINISHED, True, "fixed", "Sum.")
+    assert (episode.ending, episode.claim, episode.summary) == (Ending.FINISHED, "fixed", "Sum.")
+    assert episode.report is not None and episode.report.ok
     assert (episode.turns, episode.calls, episode.valid_calls, episode.edits) == (4, 4, 4, 1)
     assert (episode.usage.completion_tokens, episode.usage.passes, episode.usage.seconds) == (40, 8, 2.0)
     assert (tmp_path / "add.py").read_text() == "def add(a, b):\n    return a + b\n"
@@ -67,9 +68,9 @@ def test_a_whole_episode(sandbox: FolderSandbox, tmp_path: Path) -> None:
 
 def test_the_tests_word_counts_only_until_the_next_edit(sandbox: FolderSandbox) -> None:
     spoil = call("create", path="other.py", content="x = 1\n")
-    assert not run(sandbox, [FIX, call("run_tests"), spoil, FINISH])[0].green
-    assert not run(sandbox, [call("run_tests"), call("terminal", command="true"), FINISH])[0].green
-    assert run(sandbox, [call("run_tests"), call("view", path="add.py"), FINISH])[0].green
+    assert run(sandbox, [FIX, call("run_tests"), spoil, FINISH])[0].report is None
+    assert run(sandbox, [call("run_tests"), call("terminal", command="true"), FINISH])[0].report is None
+    assert run(sandbox, [call("run_tests"), call("view", path="add.py"), FINISH])[0].report
 
 
 def test_faulty_calls_are_told_and_counted(sandbox: FolderSandbox) -> None:
